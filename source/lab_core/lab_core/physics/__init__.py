@@ -1,0 +1,5 @@
+"""What a physics engine must offer, and a small analytic one for tests."""
+
+from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg, Viewer
+
+__all__ = ["HealthReport", "PhysicsBackend", "PhysicsCfg", "Viewer"]

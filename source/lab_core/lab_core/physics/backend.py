@@ -1,0 +1,145 @@
+"""The interface between environments and a physics engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+
+from lab_core.config import MISSING
+from lab_core.errors import LabError
+
+if TYPE_CHECKING:
+    from lab_core.scene import ArticulationData, CameraCfg, SceneCfg
+
+
+class CapacityError(LabError, RuntimeError):
+    """A solver buffer overflowed while ``strict_capacity`` was set."""
+
+
+@dataclass(kw_only=True)
+class PhysicsCfg:
+    """Settings that every backend shares."""
+
+    backend: str = MISSING
+    """Name in the entry-point group ``lab.backends``, for example ``"newton"``."""
+    dt: float = MISSING
+    """Duration of one physics step [s]."""
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    """Gravity in the world frame [m/s^2]."""
+
+
+@dataclass
+class HealthReport:
+    """What went wrong in the physics since the last report."""
+
+    non_finite_worlds: int = 0
+    """Worlds that went non-finite and were put back to their default state, counted once per control step."""
+    overflows: dict[str, str] = field(default_factory=dict)
+    """Overflowed solver buffer -> worlds concerned, the setting to raise and the value needed."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.non_finite_worlds and not self.overflows
+
+
+class Viewer(Protocol):
+    """A live view of the scene."""
+
+    url: str
+
+    def update(self) -> None:
+        """Shows the current state."""
+
+    def close(self) -> None:
+        """Stops serving."""
+
+
+class PhysicsBackend(ABC):
+    """Steps all worlds and owns the memory of their state.
+
+    A backend allocates one :class:`ArticulationData` per entity. Its tensors keep their addresses for life. ``step``
+    fills them; state that an environment authors (joint positions and velocities, root pose and velocity) is written
+    into them, marked with :meth:`mark_written` and handed to the engine by :meth:`forward`.
+
+    A world whose state turns non-finite during ``step`` is put back to its default state inside ``step``, so that no
+    term, sensor or neighbour ever reads the bad values; ``non_finite`` names these worlds until the next step.
+    """
+
+    num_envs: int
+    device: torch.device
+    dt: float
+    articulations: dict[str, ArticulationData]
+    """Entity name -> data."""
+    non_finite: torch.Tensor
+    """(N,) bool, worlds that went non-finite in the last ``step``."""
+
+    def __init__(self, cfg: PhysicsCfg, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
+        self.cfg = cfg
+        self.num_envs = num_envs
+        self.device = device
+        self.dt = cfg.dt
+        self.articulations = {}
+        self.non_finite = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        self.written = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        """(N,) bool, worlds with authored state that the engine has not taken over yet."""
+        self.rebuild_callbacks: list[Callable[[], None]] = []
+        """Called after :meth:`rebuild`; recorded graphs that hold engine memory must be dropped there."""
+
+    def mark_written(self, mask: torch.Tensor) -> None:
+        """Marks worlds ``mask`` (N,) bool as having newly authored state."""
+        self.written.logical_or_(mask)
+
+    @abstractmethod
+    def step(self, substeps: int) -> None:
+        """Advances every world by ``substeps * dt`` seconds.
+
+        Each substep runs the actuators on the joint targets, the solver, and the sensors that need every substep;
+        derived state is refreshed at the end.
+        """
+
+    @abstractmethod
+    def reset(self, mask: torch.Tensor) -> None:
+        """Clears solver warm starts, actuator state and sensor state of the worlds in ``mask`` (N,) bool.
+
+        It leaves positions and velocities alone: the scene writes those.
+        """
+
+    @abstractmethod
+    def forward(self) -> None:
+        """Takes over authored state of the worlds in ``written``, refreshes their kinematics, and clears ``written``."""
+
+    @abstractmethod
+    def rebuild(self) -> None:
+        """Builds the engine anew (model, solver, recordings) from the configuration; every world is at its default."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Returns all state that decides the future, as owned CPU copies: loading it continues bit for bit on a CPU."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores :meth:`state_dict` in place."""
+
+    def health(self) -> HealthReport:
+        """Reads and clears the device counters (one host synchronisation; call it once per iteration).
+
+        Raises:
+            CapacityError: a buffer overflowed and the configuration forbids it.
+        """
+        return HealthReport()
+
+    def render(self, camera: CameraCfg) -> np.ndarray:
+        """Returns a uint8 RGB picture ``(height, width, 3)`` of the scene."""
+        raise LabError(f"The {self.cfg.backend!r} physics backend cannot render. Use 'newton' for videos.")
+
+    def open_viewer(self, camera: CameraCfg, host: str = "127.0.0.1", port: int = 8080) -> Viewer:
+        """Serves a live view on ``http://host:port``."""
+        raise LabError(f"The {self.cfg.backend!r} physics backend has no viewer. Use 'newton' to watch the robot.")
+
+    def close(self) -> None:
+        """Releases engine memory; safe to call twice."""

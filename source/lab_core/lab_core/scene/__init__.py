@@ -1,0 +1,22 @@
+"""Robots and other entities of a scene, and their state as tensors."""
+
+from lab_core.scene.actuators import ActuatorCfg, IdealPDActuatorCfg
+from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialStateCfg
+from lab_core.scene.articulation_data import ArticulationData
+from lab_core.scene.names import match_names, values_by_name
+from lab_core.scene.scene import CameraCfg, GroundCfg, Scene, SceneCfg
+
+__all__ = [
+    "ActuatorCfg",
+    "Articulation",
+    "ArticulationCfg",
+    "ArticulationData",
+    "CameraCfg",
+    "GroundCfg",
+    "IdealPDActuatorCfg",
+    "InitialStateCfg",
+    "Scene",
+    "SceneCfg",
+    "match_names",
+    "values_by_name",
+]

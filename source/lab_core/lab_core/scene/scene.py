@@ -1,0 +1,145 @@
+"""All entities of an environment."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lab_core.errors import LabError
+from lab_core.scene.articulation import Articulation, ArticulationCfg
+from lab_core.scene.names import UnknownNameError
+
+if TYPE_CHECKING:
+    from lab_core.physics import PhysicsBackend
+
+
+@dataclass(kw_only=True)
+class CameraCfg:
+    """The picture that videos and the first view of the viewer show."""
+
+    eye: tuple[float, float, float] = (3.0, 3.0, 2.0)
+    """Position of the camera relative to the environment's origin [m]."""
+    target: tuple[float, float, float] = (0.0, 0.0, 0.5)
+    """Point that the camera looks at, relative to the environment's origin [m]."""
+    fov: float = 45.0
+    """Vertical field of view [deg]."""
+    width: int = 640
+    height: int = 480
+    num_envs: int = 1
+    """Environments shown as tiles of one picture."""
+
+
+@dataclass(kw_only=True)
+class GroundCfg:
+    """A horizontal plane at height 0."""
+
+    friction: float = 1.0
+    collision: bool = True
+    """False: the plane is only drawn."""
+
+
+@dataclass(kw_only=True)
+class SceneCfg:
+    """What stands in every world."""
+
+    num_envs: int | None = None
+    """Number of worlds. None: 4096 on a GPU, 64 on a CPU."""
+    env_spacing: float = 2.5
+    """Distance between worlds in viewers [m]. In the physics every world has its own space."""
+    ground: GroundCfg | None = field(default_factory=GroundCfg)
+    entities: dict[str, ArticulationCfg] = field(default_factory=dict)
+    camera: CameraCfg = field(default_factory=CameraCfg)
+
+    def resolve_num_envs(self, device: torch.device) -> int:
+        """Returns the number of worlds on ``device``."""
+        if self.num_envs is None:
+            return 4096 if device.type == "cuda" else 64
+        if self.num_envs < 1:
+            raise LabError(f"scene.num_envs must be at least 1, got {self.num_envs}.")
+        return self.num_envs
+
+
+class Scene(Mapping[str, Articulation]):
+    """The entities by name; ``scene["robot"]``."""
+
+    def __init__(self, cfg: SceneCfg, physics: PhysicsBackend) -> None:
+        self.cfg = cfg
+        self.physics = physics
+        self._entities = {
+            name: Articulation(name, entity, physics.articulations[name], physics)
+            for name, entity in cfg.entities.items()
+        }
+        self.env_origins = torch.zeros(physics.num_envs, 3, device=physics.device)
+        """(N, 3) origin of each environment in the world frame [m]."""
+
+    def __getitem__(self, name: str) -> Articulation:
+        try:
+            return self._entities[name]
+        except KeyError:
+            near = difflib.get_close_matches(name, self._entities, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UnknownNameError(
+                f"The scene has no entity {name!r}.{hint} It has: {', '.join(self._entities) or 'none'}."
+            ) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entities
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entities)
+
+    def __len__(self) -> int:
+        return len(self._entities)
+
+    def reset(self, mask: torch.Tensor) -> None:
+        """Puts the worlds of ``mask`` (N,) bool into their default state and clears what the solver remembers."""
+        for entity in self._entities.values():
+            entity.write_default_state(mask)
+        self.physics.reset(mask)
+
+    def get_state(self, is_relative: bool = False) -> dict[str, dict[str, dict[str, torch.Tensor]]]:
+        """Returns copies of the state of every entity.
+
+        ``{"articulation": {name: {"root_pose" (N, 7), "root_velocity" (N, 6, of the centre of mass),
+        "joint_position" (N, J), "joint_velocity" (N, J)}}}``
+
+        Args:
+            is_relative: Give positions relative to the environments' origins.
+        """
+        state = {}
+        for name, entity in self._entities.items():
+            pose = entity.data.root_link_pose_w.clone()
+            if is_relative:
+                pose[:, :3] -= self.env_origins
+            state[name] = {
+                "root_pose": pose,
+                "root_velocity": entity.data.root_com_vel_w.clone(),
+                "joint_position": entity.data.joint_pos.clone(),
+                "joint_velocity": entity.data.joint_vel.clone(),
+            }
+        return {"articulation": state}
+
+    def set_state(
+        self, state: Mapping[str, Mapping[str, Mapping[str, Any]]], mask: torch.Tensor, is_relative: bool = False
+    ) -> None:
+        """Writes a state of :meth:`get_state` into the worlds of ``mask`` (N,) bool.
+
+        Raises:
+            LabError: an entity of the scene is missing in ``state``, or ``state`` holds an unknown one.
+        """
+        stored = state.get("articulation", {})
+        if set(stored) != set(self._entities):
+            raise LabError(f"The state holds {sorted(stored)}, the scene holds {sorted(self._entities)}.")
+        for name, values in stored.items():
+            entity = self._entities[name]
+            entity.write_joint_state(values["joint_position"], values["joint_velocity"], mask)
+            if not entity.data.fixed_base:
+                pose = values["root_pose"].clone()
+                if is_relative:
+                    pose[:, :3] += self.env_origins
+                entity.write_root_link_pose(pose, mask)
+                entity.write_root_com_velocity(values["root_velocity"], mask)
