@@ -3,7 +3,8 @@
 from lab_core.scene.actuators import ActuatorCfg, IdealPDActuatorCfg
 from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialStateCfg
 from lab_core.scene.articulation_data import ArticulationData
-from lab_core.scene.names import match_names, values_by_name
+from lab_core.scene.defaults import actuated_joints, fill_defaults
+from lab_core.scene.names import UnknownNameError, match_names, values_by_name
 from lab_core.scene.scene import CameraCfg, GroundCfg, Scene, SceneCfg
 
 __all__ = [
@@ -17,6 +18,9 @@ __all__ = [
     "InitialStateCfg",
     "Scene",
     "SceneCfg",
+    "UnknownNameError",
+    "actuated_joints",
+    "fill_defaults",
     "match_names",
     "values_by_name",
 ]

@@ -1,0 +1,145 @@
+"""A cart-pole in closed form, in torch: real dynamics in microseconds, for tests of everything above the physics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from lab_core.errors import LabError
+from lab_core.masks import masked_copy_
+from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.scene.articulation_data import ArticulationData, row_shapes
+from lab_core.scene.defaults import fill_defaults
+from lab_core.scene.scene import SceneCfg
+
+CART_MASS = 1.0
+POLE_MASS = 1.0
+POLE_COM = 0.47
+"""Distance from the hinge to the pole's centre of mass [m]."""
+POLE_INERTIA = 0.304533333
+"""About the hinge [kg m^2]."""
+HINGE_OFFSET_X = 0.12
+RAIL_LIMIT = 4.0
+
+
+@dataclass(kw_only=True)
+class AnalyticCartpoleCfg(PhysicsCfg):
+    """Settings of :class:`AnalyticCartpoleBackend`."""
+
+    backend: str = "analytic"
+
+
+class AnalyticCartpoleBackend(PhysicsBackend):
+    """One cart on a rail along world y, with a free pole that turns about x.
+
+    M(q) [x'', theta''] = effort - bias with M = [[m_c + m_p, -m_p l cos], [-m_p l cos, I]] and
+    bias = [m_p l sin theta'^2, -m_p g l sin], integrated by the semi-implicit Euler rule. There are no contacts and
+    the rail has no end stops. The entity may have any name; its model file is not read.
+    """
+
+    def __init__(self, cfg: PhysicsCfg, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
+        super().__init__(cfg, scene, num_envs, device)
+        if len(scene.entities) != 1:
+            raise LabError(f"The analytic backend holds one cart-pole, the scene has {sorted(scene.entities)}.")
+        self._scene = scene
+        ((name, entity),) = scene.entities.items()
+        data = ArticulationData.allocate(
+            num_envs, ("slider_to_cart", "cart_to_pole"), ("slider", "cart", "pole"), fixed_base=True, device=device
+        )
+        self.articulations[name] = self._data = data
+        self._non_finite_count = torch.zeros((), dtype=torch.int64, device=device)
+        data.joint_pos_limits[:, 0] = torch.tensor([-RAIL_LIMIT, RAIL_LIMIT])
+        data.joint_pos_limits[:, 1] = torch.tensor([-math.inf, math.inf])
+        data.body_mass.copy_(torch.tensor([7.2, CART_MASS, POLE_MASS]))
+        data.body_com_pos_b[:, 2, 2] = POLE_COM
+        fill_defaults(name, entity, data)
+        self.rebuild()
+
+    def step(self, substeps: int) -> None:
+        data = self._data
+        before = data.joint_vel.clone()
+        for _ in range(substeps):
+            self._substep()
+        torch.logical_not((data.joint_pos.isfinite() & data.joint_vel.isfinite()).all(-1), out=self.non_finite)
+        self._non_finite_count += self.non_finite.sum()
+        masked_copy_(data.joint_pos, data.default_joint_pos, self.non_finite)
+        masked_copy_(data.joint_vel, data.default_joint_vel, self.non_finite)
+        masked_copy_(before, data.default_joint_vel, self.non_finite)
+        data.joint_acc.copy_((data.joint_vel - before) / (substeps * self.dt))
+        self._refresh(torch.ones_like(self.non_finite))
+
+    def _substep(self) -> None:
+        data = self._data
+        effort = data.joint_stiffness * (data.joint_pos_target - data.joint_pos)
+        effort += data.joint_damping * (data.joint_vel_target - data.joint_vel) + data.joint_effort_target
+        data.applied_effort.copy_(effort.clamp(-data.joint_effort_limits, data.joint_effort_limits))
+        angle, angular_velocity = data.joint_pos[:, 1], data.joint_vel[:, 1]
+        gravity = -self.cfg.gravity[2]
+        lever = POLE_MASS * POLE_COM
+        coupling = -lever * torch.cos(angle)
+        force = data.applied_effort[:, 0] - lever * torch.sin(angle) * angular_velocity**2
+        torque = data.applied_effort[:, 1] + lever * gravity * torch.sin(angle)
+        mass = CART_MASS + POLE_MASS
+        determinant = mass * POLE_INERTIA - coupling**2
+        data.joint_vel[:, 0] += self.dt * (POLE_INERTIA * force - coupling * torque) / determinant
+        data.joint_vel[:, 1] += self.dt * (mass * torque - coupling * force) / determinant
+        data.joint_pos += self.dt * data.joint_vel
+
+    def _refresh(self, mask: torch.Tensor) -> None:
+        data = self._data
+        x, angle = data.joint_pos.unbind(-1)
+        root = data.default_root_pose_w
+        poses = torch.zeros_like(data.body_link_pose_w)
+        poses[..., :3] = root[:, None, :3]
+        poses[..., 6] = 1.0
+        poses[:, 1:, 1] += x[:, None]
+        poses[:, 2, 0] += HINGE_OFFSET_X
+        poses[:, 2, 3], poses[:, 2, 6] = torch.sin(angle / 2), torch.cos(angle / 2)
+        velocities = torch.zeros_like(data.body_com_vel_w)
+        velocities[:, 1:, 1] = data.joint_vel[:, :1]
+        velocities[:, 2, 1] -= POLE_COM * torch.cos(angle) * data.joint_vel[:, 1]
+        velocities[:, 2, 2] = -POLE_COM * torch.sin(angle) * data.joint_vel[:, 1]
+        velocities[:, 2, 3] = data.joint_vel[:, 1]
+        masked_copy_(data.body_link_pose_w, poses, mask)
+        masked_copy_(data.body_com_vel_w, velocities, mask)
+
+    def reset(self, mask: torch.Tensor) -> None:
+        """Does nothing: the closed form remembers nothing besides the state."""
+
+    def forward(self) -> None:
+        self._refresh(self.written)
+        self.written.zero_()
+
+    def rebuild(self) -> None:
+        data = self._data
+        for name in ("joint_pos", "joint_vel"):
+            getattr(data, name).copy_(getattr(data, f"default_{name}"))
+        data.root_link_pose_w.copy_(data.default_root_pose_w)
+        data.joint_pos_target.copy_(data.default_joint_pos)
+        for buffer in (data.joint_vel_target, data.joint_effort_target, data.applied_effort, data.joint_acc):
+            buffer.zero_()
+        data.projected_gravity_b[:, 2] = -1.0
+        self.non_finite.zero_()
+        self.written.zero_()
+        self._refresh(torch.ones_like(self.written))
+        for callback in self.rebuild_callbacks:
+            callback()
+
+    def state_dict(self) -> dict[str, Any]:
+        state = {name: getattr(self._data, name).cpu().clone() for name in row_shapes(0, 0)}
+        return state | {"non_finite": self.non_finite.cpu().clone(), "count": self._non_finite_count.cpu().clone()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name in row_shapes(0, 0):
+            getattr(self._data, name).copy_(state[name])
+        self.non_finite.copy_(state["non_finite"])
+        self._non_finite_count.copy_(state["count"])
+
+    def health(self) -> HealthReport:
+        count = int(self._non_finite_count)
+        self._non_finite_count.zero_()
+        return HealthReport(non_finite_worlds=count)

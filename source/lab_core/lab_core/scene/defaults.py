@@ -1,0 +1,74 @@
+"""Filling an articulation's property buffers from its configuration."""
+
+from __future__ import annotations
+
+import torch
+
+from lab_core.errors import LabError
+from lab_core.scene.actuators import ActuatorCfg, IdealPDActuatorCfg
+from lab_core.scene.articulation import ArticulationCfg
+from lab_core.scene.articulation_data import ArticulationData
+from lab_core.scene.names import UnknownNameError, match_names, values_by_name
+
+
+def actuated_joints(name: str, cfg: ArticulationCfg, joint_names: tuple[str, ...]) -> dict[str, list[int]]:
+    """Returns actuator group -> joint indices.
+
+    Raises:
+        UnknownNameError: a pattern matches no joint, or two groups claim the same joint.
+    """
+    groups: dict[str, list[int]] = {}
+    owner: dict[int, str] = {}
+    for group, actuator in cfg.actuators.items():
+        groups[group] = match_names(actuator.joint_names, joint_names, what=f"joint of {name!r}")
+        for i in groups[group]:
+            if i in owner:
+                raise UnknownNameError(
+                    f"Joint {joint_names[i]!r} of {name!r} is in two actuator groups: {owner[i]!r} and {group!r}."
+                )
+            owner[i] = group
+    return groups
+
+
+def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:
+    """Writes default state, soft limits, gains and effort limits of ``cfg`` into ``data``.
+
+    The backend has filled ``joint_pos_limits`` before. Joints without an actuator get gains 0 and effort limit 0.
+
+    Raises:
+        UnknownNameError: a name in the configuration does not exist.
+        LabError: an actuator model is unknown, or a default position is outside the joint's limits.
+    """
+    init = cfg.init_state
+    what = f"joint of {name!r}"
+    data.default_joint_pos.copy_(torch.tensor(values_by_name(init.joint_pos, data.joint_names, what=what)))
+    data.default_joint_vel.copy_(torch.tensor(values_by_name(init.joint_vel, data.joint_names, what=what)))
+    data.default_root_pose_w.copy_(torch.tensor((*init.pos, *init.quat)))
+    data.default_root_vel_w.copy_(torch.tensor((*init.lin_vel, *init.ang_vel)))
+    _fill_limits(name, cfg, data)
+    for group, ids in actuated_joints(name, cfg, data.joint_names).items():
+        actuator: ActuatorCfg = cfg.actuators[group]
+        if not isinstance(actuator, IdealPDActuatorCfg):
+            raise LabError(f"Actuator group {group!r} of {name!r} has the unknown model {type(actuator).__name__}.")
+        names = [data.joint_names[i] for i in ids]
+        for buffer, values in (
+            (data.joint_stiffness, actuator.stiffness),
+            (data.joint_damping, actuator.damping),
+            (data.joint_effort_limits, actuator.effort_limit),
+        ):
+            buffer[:, ids] = torch.tensor(values_by_name(values, names, what=what), device=buffer.device)
+
+
+def _fill_limits(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:
+    lower, upper = data.joint_pos_limits.unbind(-1)
+    outside = ((data.default_joint_pos < lower) | (data.default_joint_pos > upper))[0]
+    if bool(outside.any()):
+        joint = int(outside.nonzero()[0])
+        raise LabError(
+            f"Default position {float(data.default_joint_pos[0, joint]):g} of joint {data.joint_names[joint]!r} of "
+            f"{name!r} is outside its limits [{float(lower[0, joint]):g}, {float(upper[0, joint]):g}]."
+        )
+    middle, half = (lower + upper) / 2, (upper - lower) / 2 * cfg.soft_joint_pos_limit_factor
+    limited = torch.isfinite(middle) & torch.isfinite(half)
+    data.soft_joint_pos_limits[..., 0] = torch.where(limited, middle - half, lower)
+    data.soft_joint_pos_limits[..., 1] = torch.where(limited, middle + half, upper)
