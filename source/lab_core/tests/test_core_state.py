@@ -1,0 +1,190 @@
+"""State of nested objects: what is found, restored in place, and refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lab_core.state import Stateful, named_tensors
+
+
+class Timer(Stateful):
+    _state_fields = ("count", "ranges")
+
+    def __init__(self, env: object = None):
+        self._env = env
+        self.time_left = torch.arange(3.0)
+        self.count = 7
+        self.ranges = [(0.0, 1.0)]
+        self.ignored = 5
+
+
+class Manager(Stateful):
+    _state_fields = ("step",)
+    _state_exclude = ("scratch",)
+
+    def __init__(self):
+        self.generator = torch.Generator().manual_seed(3)
+        self.terms = {"push": Timer(env=self), "walk": Timer(env=self)}
+        self.pair = (torch.zeros(2), [torch.ones(2, dtype=torch.int64)])
+        self.network = torch.nn.Linear(2, 2)
+        self.norm = torch.nn.BatchNorm1d(2)
+        self.scratch = torch.zeros(4)
+        self.parent = self
+        self.step = 0
+        self.config = object()
+
+
+class LoggingManager(Manager):
+    _state_fields = ("level",)
+    _state_exclude = ("log",)
+
+    def __init__(self):
+        super().__init__()
+        self.log = torch.zeros(1)
+        self.level = "easy"
+
+
+def test_the_walk_finds_what_is_state_and_nothing_else():
+    assert set(LoggingManager().state_dict()) == {
+        "generator",
+        "level",
+        "network.bias",
+        "network.weight",
+        "norm.bias",
+        "norm.num_batches_tracked",
+        "norm.running_mean",
+        "norm.running_var",
+        "norm.weight",
+        "pair.0",
+        "pair.1.0",
+        "step",
+        *(f"terms.{term}.{name}" for term in ("push", "walk") for name in ("count", "ranges", "time_left")),
+    }
+
+
+def test_a_term_does_not_lead_up_to_its_environment():
+    assert set(Manager().terms["push"].state_dict()) == {"count", "ranges", "time_left"}
+
+
+def _change(manager: Manager) -> None:
+    for tensor in named_tensors(manager).values():
+        tensor.data.fill_(1)
+    torch.rand(5, generator=manager.generator)
+    manager.step += 1
+    manager.terms["push"].count += 1
+    manager.terms["push"].ranges[0] = (5.0, 6.0)
+
+
+def test_resume_through_a_file_is_exact_and_in_place(tmp_path):
+    saved = Manager()
+    saved.step, saved.terms["walk"].count = 11, 99
+    saved.terms["push"].time_left.uniform_()
+    torch.rand(3, generator=saved.generator)
+    torch.save(saved.state_dict(), tmp_path / "state.pt")
+
+    resumed = Manager()
+    addresses = {path: tensor.data_ptr() for path, tensor in named_tensors(resumed).items()}
+    resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+
+    assert {path: tensor.data_ptr() for path, tensor in named_tensors(resumed).items()} == addresses
+    expected = named_tensors(saved)
+    assert all(torch.equal(tensor, expected[path]) for path, tensor in named_tensors(resumed).items())
+    assert (resumed.step, resumed.terms["walk"].count) == (11, 99)
+    assert torch.equal(torch.rand(4, generator=resumed.generator), torch.rand(4, generator=saved.generator))
+
+
+def test_a_saved_state_is_a_copy():
+    manager = Manager()
+    state = manager.state_dict()
+    _change(manager)
+    fresh = Manager().state_dict()
+    assert state["step"] == 0 and state["terms.push.ranges"] == [(0.0, 1.0)]
+    assert torch.equal(state["terms.push.time_left"], torch.arange(3.0))
+    assert torch.equal(state["generator"], fresh["generator"])
+
+
+def test_a_loaded_state_is_a_copy():
+    manager = Manager()
+    state = manager.state_dict()
+    manager.load_state_dict(state)
+    manager.terms["push"].ranges.append((2.0, 3.0))
+    assert state["terms.push.ranges"] == [(0.0, 1.0)]
+
+
+def test_mismatches_are_listed_together_and_change_nothing():
+    manager = Manager()
+    state = Manager().state_dict()
+    _change(manager)
+    before = manager.state_dict()
+    del state["step"]
+    state["terms.fly.count"] = 1
+    state["pair.0"] = torch.zeros(3)
+    state["pair.1.0"] = torch.ones(2)
+    state["network.bias"] = 4
+    state["terms.push.count"] = torch.zeros(())
+    with pytest.raises(ValueError) as error:
+        manager.load_state_dict(state)
+    for line in (
+        "does not fit Manager",
+        "step: missing",
+        "terms.fly.count: unknown",
+        "pair.0: expected torch.float32 (2,), got torch.float32 (3,)",
+        "pair.1.0: expected torch.int64 (2,), got torch.float32 (2,)",
+        "network.bias: expected a tensor, got int",
+        "terms.push.count: expected plain Python data, got Tensor",
+    ):
+        assert line in str(error.value)
+    after = manager.state_dict()
+    assert all(
+        torch.equal(value, after[path]) if isinstance(value, torch.Tensor) else value == after[path]
+        for path, value in before.items()
+    )
+
+
+def test_fields_must_be_plain_data():
+    timer = Timer()
+    timer.ranges = [object()]
+    with pytest.raises(TypeError, match="field ranges must be plain"):
+        timer.state_dict()
+
+
+def test_shared_and_expanded_memory_is_restored():
+    class Views(Stateful):
+        def __init__(self):
+            self.base = torch.zeros(3, 4)
+            self.column = self.base[:, 1]
+            self.per_env = torch.zeros(2).expand(3, 2)
+
+    saved, resumed = Views(), Views()
+    saved.base.uniform_()
+    saved.per_env[0].uniform_()
+    resumed.load_state_dict(saved.state_dict())
+    assert torch.equal(resumed.base, saved.base) and torch.equal(resumed.per_env, saved.per_env)
+    assert resumed.column.data_ptr() == resumed.base.data_ptr() + 4
+
+
+def test_properties_and_extra_items_can_be_state():
+    class Foreign(Stateful):
+        _state_fields = ("weight",)
+
+        def __init__(self):
+            self._memory = {"weight": 1.0}
+            self._hidden = memoryview(bytearray(8))
+
+        @property
+        def weight(self) -> float:
+            return self._memory["weight"]
+
+        @weight.setter
+        def weight(self, value: float) -> None:
+            self._memory["weight"] = value
+
+        def _state_items(self):
+            return [*super()._state_items(), ("hidden", torch.frombuffer(self._hidden, dtype=torch.float32))]
+
+    saved, resumed = Foreign(), Foreign()
+    saved.weight = 3.0
+    torch.frombuffer(saved._hidden, dtype=torch.float32).fill_(2.0)
+    resumed.load_state_dict(saved.state_dict())
+    assert resumed.weight == 3.0 and bytes(resumed._hidden) == bytes(saved._hidden)
