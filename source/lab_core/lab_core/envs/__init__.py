@@ -1,0 +1,14 @@
+"""Vectorised environments on a physics backend."""
+
+from lab_core.envs.direct_rl_env import DirectRLEnv, DirectRLEnvCfg
+from lab_core.envs.manager_based_rl_env import ManagerBasedRLEnv, ManagerBasedRLEnvCfg
+from lab_core.envs.rl_env import RLEnv, RLEnvCfg
+
+__all__ = [
+    "DirectRLEnv",
+    "DirectRLEnvCfg",
+    "ManagerBasedRLEnv",
+    "ManagerBasedRLEnvCfg",
+    "RLEnv",
+    "RLEnvCfg",
+]

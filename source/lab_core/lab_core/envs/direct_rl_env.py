@@ -1,0 +1,76 @@
+"""Environments whose task is written as methods of a class."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+
+from lab_core.config import MISSING
+from lab_core.envs.rl_env import Observations, RLEnv, RLEnvCfg
+from lab_core.errors import LabError
+
+
+@dataclass(kw_only=True)
+class DirectRLEnvCfg(RLEnvCfg):
+    """Widths of a direct environment. The configuration of a task overrides ``build`` to return its environment."""
+
+    num_actions: int = MISSING
+    num_observations: int = MISSING
+
+
+class DirectRLEnv(RLEnv):
+    """A task as methods; they see masks, never indices.
+
+    A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones` and
+    :meth:`_reset_state`. The current action is ``self.actions`` (N, A).
+    """
+
+    cfg: DirectRLEnvCfg
+
+    def _load_managers(self) -> None:
+        self.actions = torch.zeros(self.num_envs, self.cfg.num_actions, device=self.device)
+        self._setup()
+        self._set_spaces(self.cfg.num_actions, {"policy": (self.cfg.num_observations,)})
+
+    def _setup(self) -> None:
+        """Creates the buffers of the task."""
+
+    @abstractmethod
+    def _get_observations(self) -> Observations:
+        """Returns ``{"policy": (N, D)}``."""
+
+    @abstractmethod
+    def _get_rewards(self) -> torch.Tensor:
+        """Returns the reward of the step (N,)."""
+
+    @abstractmethod
+    def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns terminated and time-out (N,) bool."""
+
+    @abstractmethod
+    def _reset_state(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        """Writes a start state into the worlds of ``mask`` (N,) bool, which hold the default state, and clears the
+        task's buffers there. Returns values to log, 0-d each."""
+
+    def _process_action(self, actions: torch.Tensor) -> None:
+        if actions.shape != self.actions.shape:
+            raise LabError(f"Expected actions of shape {tuple(self.actions.shape)}, got {tuple(actions.shape)}.")
+        self.actions.copy_(actions)
+
+    def _compute_dones(self) -> None:
+        terminated, time_outs = self._get_dones()
+        self.reset_terminated.copy_(terminated | self.physics.non_finite)
+        self.reset_time_outs.copy_(time_outs)
+        torch.logical_or(self.reset_terminated, self.reset_time_outs, out=self.reset_buf)
+
+    def _compute_reward(self) -> None:
+        self.reward_buf.copy_(self._get_rewards())
+
+    def _compute_observations(self, update_history: bool) -> Observations:
+        return self._get_observations()
+
+    def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        masked_log = self._reset_state(mask)
+        return masked_log | super()._reset_managers(mask)

@@ -1,0 +1,100 @@
+"""Environments whose actions, observations, rewards, ... are lists of terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from lab_core.config import MISSING
+from lab_core.envs.rl_env import Observations, RLEnv, RLEnvCfg
+from lab_core.managers import (
+    ActionManager,
+    ActionTermCfg,
+    CommandManager,
+    CommandTermCfg,
+    CurriculumManager,
+    CurriculumTermCfg,
+    MetricsManager,
+    MetricTermCfg,
+    ObservationGroupCfg,
+    ObservationManager,
+    RewardManager,
+    RewardTermCfg,
+    TerminationManager,
+    TerminationTermCfg,
+)
+
+
+@dataclass(kw_only=True)
+class ManagerBasedRLEnvCfg(RLEnvCfg):
+    """Terms by name. A term set to None is off; the order of a dictionary is the order of evaluation."""
+
+    observations: dict[str, ObservationGroupCfg] = MISSING
+    actions: dict[str, ActionTermCfg | None] = MISSING
+    rewards: dict[str, RewardTermCfg | None] = MISSING
+    terminations: dict[str, TerminationTermCfg | None] = MISSING
+    commands: dict[str, CommandTermCfg | None] = field(default_factory=dict)
+    curriculum: dict[str, CurriculumTermCfg | None] = field(default_factory=dict)
+    metrics: dict[str, MetricTermCfg | None] = field(default_factory=dict)
+
+    def build(self, device: str | torch.device = "cpu") -> ManagerBasedRLEnv:
+        return ManagerBasedRLEnv(self, device)
+
+
+class ManagerBasedRLEnv(RLEnv):
+    """An environment made of managers; see :class:`RLEnv` for the step."""
+
+    cfg: ManagerBasedRLEnvCfg
+
+    def _load_managers(self) -> None:
+        cfg = self.cfg
+        self.command_manager = CommandManager(cfg.commands, self)
+        self.action_manager = ActionManager(cfg.actions, self)
+        self.observation_manager = ObservationManager(cfg.observations, self)
+        self.termination_manager = TerminationManager(cfg.terminations, self)
+        self.reward_manager = RewardManager(cfg.rewards, self)
+        self.curriculum_manager = CurriculumManager(cfg.curriculum, self)
+        self.metrics_manager = MetricsManager(cfg.metrics, self)
+        self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
+
+    def _process_action(self, actions: torch.Tensor) -> None:
+        self.action_manager.process_action(actions)
+
+    def _apply_action(self) -> None:
+        self.action_manager.apply_action()
+
+    def _compute_dones(self) -> None:
+        self.termination_manager.compute()
+        self.reset_terminated.copy_(self.termination_manager.terminated)
+        self.reset_time_outs.copy_(self.termination_manager.time_outs)
+        self.reset_buf.copy_(self.termination_manager.dones)
+
+    def _compute_reward(self) -> None:
+        self.reward_buf.copy_(self.reward_manager.compute(self.step_dt))
+        self.metrics_manager.compute()
+
+    def _compute_observations(self, update_history: bool) -> Observations:
+        return self.observation_manager.compute(update_history=update_history)
+
+    def _compute_curriculum(self, mask: torch.Tensor) -> None:
+        self.curriculum_manager.compute(mask)
+
+    def _compute_commands(self) -> None:
+        self.command_manager.compute(self.step_dt)
+
+    def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        log: dict[str, torch.Tensor | float] = {}
+        for manager in (
+            self.observation_manager,
+            self.action_manager,
+            self.reward_manager,
+            self.curriculum_manager,
+            self.command_manager,
+            self.event_manager,
+            self.termination_manager,
+            self.metrics_manager,
+            self.recorder_manager,
+        ):
+            log.update(manager.reset(mask))
+        return log

@@ -1,0 +1,339 @@
+"""The step and the reset that every environment shares."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from lab_core.config import MISSING, check_complete
+from lab_core.envs.episode_log import EpisodeLog
+from lab_core.errors import ConfigError, LabError
+from lab_core.managers import EventManager, EventTermCfg, NullRecorderManager
+from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
+from lab_core.physics import PhysicsBackend, PhysicsCfg
+from lab_core.registry import backend_class
+from lab_core.scene import Scene, SceneCfg
+from lab_core.seeding import make_generator, seed_everything
+from lab_core.state import Stateful
+
+Observations = dict[str, Any]
+"""Group name -> tensor (N, D), or term name -> tensor for groups that are not concatenated."""
+
+
+@dataclass(kw_only=True)
+class RLEnvCfg:
+    """What every environment needs to know."""
+
+    physics: PhysicsCfg = MISSING
+    scene: SceneCfg = MISSING
+    decimation: int = MISSING
+    """Physics steps per environment step."""
+    episode_length_s: float = MISSING
+    """Longest duration of an episode [s]."""
+    seed: int = 42
+    """Seed of everything random; -1 draws one."""
+    deterministic: bool = False
+    """Ask torch and the physics for run-to-run equal results on a GPU, at a price in speed. CPU runs always repeat."""
+    is_finite_horizon: bool = False
+    """True: running out of time is part of the task, and learners must not bootstrap from it."""
+    compute_final_obs: bool = True
+    """Whether ``extras["final_obs"]`` holds the observation before the reset."""
+    events: dict[str, EventTermCfg | None] = field(default_factory=dict)
+
+    def build(self, device: str | torch.device = "cpu") -> RLEnv:
+        """Returns the environment of this configuration."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which environment it configures.")
+
+
+class RLEnv(VectorEnv, Stateful, ABC):
+    """N worlds that are stepped and reset together, with same-step autoreset.
+
+    Everything that selects environments is a bool mask (N,). Buffers keep their addresses; what :meth:`step` and
+    :meth:`reset` return inside dictionaries is an owned copy.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}
+    _state_fields = ("common_step_counter",)
+    _state_exclude = ("extras", "_all", "reward_buf", "_np_random")
+
+    def __init__(self, cfg: RLEnvCfg, device: str | torch.device = "cpu") -> None:
+        """Builds the environment and resets all worlds.
+
+        Args:
+            cfg: The configuration; a deep copy is kept.
+            device: Where all tensors live.
+
+        Raises:
+            IncompleteConfigError: fields of ``cfg`` are missing.
+            ConfigError: a field has an impossible value.
+        """
+        check_complete(cfg)
+        _check_timing(cfg)
+        self.cfg = copy.deepcopy(cfg)
+        self.device = torch.device(device)
+        self.num_envs = cfg.scene.resolve_num_envs(self.device)
+        self.seed = seed_everything(cfg.seed, cfg.deterministic)
+        self.generator = make_generator(self.seed, self.device, "environment")
+        self.render_mode = "rgb_array"
+
+        self.physics: PhysicsBackend = backend_class(cfg.physics.backend)(
+            self.cfg.physics, self.cfg.scene, self.num_envs, self.device
+        )
+        self.scene = Scene(self.cfg.scene, self.physics)
+        self.physics_dt = self.physics.dt
+        self.step_dt = self.physics_dt * cfg.decimation
+        self.max_episode_length_s = cfg.episode_length_s
+        # A hair below the quotient, so that 5 s / (2 / 120 s) is 300 steps in spite of rounding.
+        self.max_episode_length = math.ceil(cfg.episode_length_s / self.step_dt - 1e-6)
+        self.metadata = {**self.metadata, "render_fps": round(1.0 / self.step_dt)}
+
+        def flags() -> torch.Tensor:
+            return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+
+        self.common_step_counter = 0
+        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+        self.reset_buf, self.reset_terminated, self.reset_time_outs = flags(), flags(), flags()
+        self.reward_buf = torch.zeros(self.num_envs, device=self.device)
+        self.extras: dict[str, Any] = {}
+        self._all = torch.ones_like(self.reset_buf)
+        self._log = EpisodeLog(self.device)
+        self._reset_ids: torch.Tensor | None = None
+
+        self.event_manager = EventManager(self.cfg.events, self)
+        self.event_manager.apply("prestartup")
+        self.recorder_manager = NullRecorderManager()
+        with torch.no_grad():
+            self._load_managers()
+            self.event_manager.apply("startup")
+            self.reset()
+
+    # Step and reset ------------------------------------------------------------------------------------------------
+
+    def step(
+        self, actions: torch.Tensor
+    ) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Advances every world by ``step_dt`` and resets those that are done.
+
+        Order: process the action; record; apply the action; physics (all ``decimation`` steps in one call); counters;
+        terminations; rewards and metrics; record; observe the end of the step (``final_obs``); reset the done worlds;
+        commands; interval events; observe. Rewards and terminations see the state before the reset and the old
+        command; the returned observations see the state after it.
+
+        Args:
+            actions: (N, A).
+
+        Returns:
+            Observations; reward (N,); terminated (N,) bool; truncated (N,) bool; extras with ``log`` (values of the
+            latest step in which a world was reset), ``reset_count`` (0-d, worlds reset in this step), ``time_outs``
+            (N,) bool (truncated and not terminated; absent for a finite horizon) and ``final_obs``.
+
+        Raises:
+            LabError: the action has the wrong shape, or on a CPU, is not finite.
+        """
+        with torch.no_grad():
+            self._process_action(actions)
+            self.recorder_manager.record_pre_step()
+            self._apply_action()
+            self.physics.step(self.cfg.decimation)
+
+            self.episode_length_buf += 1
+            self.common_step_counter += 1
+            self._compute_dones()
+            self._compute_reward()
+            self.recorder_manager.record_post_step()
+
+            reward, terminated, truncated = (
+                buffer.clone() for buffer in (self.reward_buf, self.reset_terminated, self.reset_time_outs)
+            )
+            extras: dict[str, Any] = {}
+            if self.cfg.compute_final_obs:
+                extras["final_obs"] = self._compute_observations(update_history=False)
+            if not self.cfg.is_finite_horizon:
+                extras["time_outs"] = truncated & ~terminated
+            self.recorder_manager.record_pre_reset(self.reset_buf)
+            self._reset_worlds(self.reset_buf)
+            self.recorder_manager.record_post_reset(self.reset_buf)
+
+            self._compute_commands()
+            if self.event_manager.has_mode("interval"):
+                self.event_manager.apply("interval", dt=self.step_dt)
+                self.physics.forward()
+            observations = self._compute_observations(update_history=True)
+        extras["reset_count"] = self.reset_buf.sum()
+        extras["log"] = self._log.values()
+        self.extras = extras
+        return observations, reward, terminated, truncated, extras
+
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        mask: EnvSelection = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Resets the selected worlds.
+
+        Args:
+            seed: Seeds everything anew before the reset.
+            mask: Worlds to reset: (N,) bool mask or list of indices; None: all.
+            options: ``{"reset_mask": mask}``, as gymnasium passes it.
+
+        Returns:
+            Observations of all worlds, and extras with ``log``.
+        """
+        if mask is None and options:
+            mask = options.get("reset_mask")
+            mask = torch.as_tensor(mask, device=self.device) if isinstance(mask, np.ndarray) else mask
+        return self._reset_from_outside(resolve_mask(mask, self.num_envs, self.device).clone(), seed)
+
+    def reset_to(
+        self, state: Mapping[str, Any], mask: EnvSelection = None, is_relative: bool = False
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Resets the selected worlds and puts them into ``state``; see :meth:`Scene.get_state`.
+
+        Joint targets become the stored joint positions. What actuators remember (delays, networks) is not part of a
+        state: it starts empty.
+        """
+        selected = resolve_mask(mask, self.num_envs, self.device).clone()
+        return self._reset_from_outside(selected, None, state, is_relative)
+
+    def _reset_from_outside(
+        self,
+        mask: torch.Tensor,
+        seed: int | None,
+        state: Mapping[str, Any] | None = None,
+        is_relative: bool = False,
+    ) -> tuple[Observations, dict[str, Any]]:
+        with torch.no_grad():
+            self.recorder_manager.record_pre_reset(mask)
+            if seed is not None:
+                self.seed = seed_everything(seed, self.cfg.deterministic)
+                self.generator.set_state(make_generator(self.seed, self.device, "environment").get_state())
+            self._reset_worlds(mask)
+            if state is not None:
+                self.scene.set_state(state, mask, is_relative)
+                self.physics.forward()
+            self.recorder_manager.record_post_reset(mask)
+            observations = self._compute_observations(update_history=True)
+        self.extras = {"log": self._log.values()}
+        return observations, self.extras
+
+    def _reset_worlds(self, mask: torch.Tensor) -> None:
+        self._reset_ids = None
+        self._compute_curriculum(mask)
+        self.scene.reset(mask)
+        step_count = self.common_step_counter
+        self.event_manager.apply("reset", mask=mask, global_env_step_count=step_count)
+        self._log.update(self._reset_managers(mask), mask.any())
+        masked_copy_(self.episode_length_buf, 0, mask)
+        self.physics.forward()
+
+    def reset_ids(self) -> torch.Tensor:
+        """Returns the indices of the worlds being reset (int64), derived once per reset.
+
+        It waits for the device: only for terms that truly need indices.
+        """
+        if self._reset_ids is None:
+            self._reset_ids = self.reset_buf.nonzero().flatten()
+        return self._reset_ids
+
+    # State, pictures, end ------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns all state that decides the future: physics, managers, counters and random generator."""
+        return {"environment": super().state_dict(), "physics": self.physics.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores :meth:`state_dict` in place.
+
+        Raises:
+            LabError: the state belongs to another environment.
+        """
+        try:
+            super().load_state_dict(state["environment"])
+            self.physics.load_state_dict(state["physics"])
+        except (KeyError, ValueError) as error:
+            raise LabError(f"The stored environment state does not fit this environment: {error}") from error
+
+    def get_observations(self) -> Observations:
+        """Returns the current observations without advancing any history."""
+        with torch.no_grad():
+            return self._compute_observations(update_history=False)
+
+    def render(self) -> np.ndarray:
+        """Returns a uint8 RGB picture (height, width, 3) of ``cfg.scene.camera``."""
+        return self.physics.render(self.cfg.scene.camera)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Releases the physics; called once by ``close()``."""
+        self.recorder_manager.close()
+        self.physics.close()
+
+    # What kinds of environments add --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _load_managers(self) -> None:
+        """Creates managers and spaces."""
+
+    @abstractmethod
+    def _process_action(self, actions: torch.Tensor) -> None:
+        """Checks and stores the action (N, A)."""
+
+    @abstractmethod
+    def _apply_action(self) -> None:
+        """Writes joint targets."""
+
+    @abstractmethod
+    def _compute_dones(self) -> None:
+        """Fills ``reset_terminated``, ``reset_time_outs`` and ``reset_buf`` (their union)."""
+
+    @abstractmethod
+    def _compute_reward(self) -> None:
+        """Fills ``reward_buf``."""
+
+    @abstractmethod
+    def _compute_observations(self, update_history: bool) -> Observations:
+        """Returns owned observations."""
+
+    def _compute_curriculum(self, mask: torch.Tensor) -> None:
+        """Adapts the difficulty before the worlds of ``mask`` are reset."""
+
+    def _compute_commands(self) -> None:
+        """Advances commands after the reset."""
+
+    def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        """Resets managers and returns what they log."""
+        return self.event_manager.reset(mask) | self.recorder_manager.reset(mask)
+
+    def _set_spaces(self, num_actions: int, observations: dict[str, Any]) -> None:
+        """Declares gymnasium spaces from the action width and the shapes of the observation groups.
+
+        ``observations`` maps a group to its shape without the environment axis, or to term -> shape.
+        """
+
+        def space(shapes: Any, lead: tuple[int, ...]) -> gymnasium.Space:
+            if isinstance(shapes, dict):
+                return gymnasium.spaces.Dict({name: space(shape, lead) for name, shape in shapes.items()})
+            return gymnasium.spaces.Box(-np.inf, np.inf, (*lead, *shapes), np.float32)
+
+        self.single_observation_space = space(observations, ())
+        self.observation_space = space(observations, (self.num_envs,))
+        self.single_action_space = space((num_actions,), ())
+        self.action_space = space((num_actions,), (self.num_envs,))
+
+
+def _check_timing(cfg: RLEnvCfg) -> None:
+    if cfg.decimation < 1:
+        raise ConfigError(f"decimation must be at least 1, got {cfg.decimation}.")
+    for name, value in (("physics.dt", cfg.physics.dt), ("episode_length_s", cfg.episode_length_s)):
+        if not value > 0.0:
+            raise ConfigError(f"{name} must be positive, got {value}.")
