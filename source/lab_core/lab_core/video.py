@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import imageio_ffmpeg
 import numpy as np
@@ -34,7 +34,7 @@ class VideoRecorder:
         self.fps = fps
         self.num_frames = 0
         self._frame_shape: tuple[int, ...] | None = None
-        self._encoder: Generator[None, np.ndarray | None, None] | None = None
+        self._encoder: Generator[Any, np.ndarray, None] | None = None
         if self.path.suffix != ".mp4":
             raise LabError(f"A video file must end in .mp4, got {self.path.name!r}.")
         if fps <= 0:
@@ -59,12 +59,7 @@ class VideoRecorder:
         if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
             raise LabError(f"A frame must be uint8 (height, width, 3), got {frame.dtype} {frame.shape}.")
         if self._encoder is None:
-            self._frame_shape = frame.shape
-            height, width = frame.shape[:2]
-            self._encoder = imageio_ffmpeg.write_frames(
-                str(self._partial), (width, height), fps=self.fps, macro_block_size=2, ffmpeg_log_level="error"
-            )
-            self._encoder.send(None)
+            self._frame_shape, self._encoder = frame.shape, self._start_encoder(*frame.shape[:2])
         elif frame.shape != self._frame_shape:
             raise LabError(f"Frame {self.num_frames} has shape {frame.shape}, those before it {self._frame_shape}.")
         try:
@@ -81,6 +76,14 @@ class VideoRecorder:
             os.replace(self._partial, self.path)
         else:
             self._partial.unlink(missing_ok=True)
+
+    def _start_encoder(self, height: int, width: int) -> Generator[Any, np.ndarray, None]:
+        fps: Any = self.fps  # annotated as int there, yet taken with two decimals
+        encoder = imageio_ffmpeg.write_frames(
+            str(self._partial), (width, height), fps=fps, macro_block_size=2, ffmpeg_log_level="error"
+        )
+        next(encoder)
+        return encoder
 
     def __enter__(self) -> Self:
         return self
