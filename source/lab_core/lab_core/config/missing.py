@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from lab_core.errors import IncompleteConfigError
 
@@ -12,9 +12,9 @@ from lab_core.errors import IncompleteConfigError
 class _Missing:
     """Type of `MISSING`. There is one instance, also after copying and unpickling."""
 
-    _instance: _Missing | None = None
+    _instance: Self | None = None
 
-    def __new__(cls) -> _Missing:
+    def __new__(cls) -> Self:
         if cls._instance is None:
             cls._instance = super().__new__(cls)
         return cls._instance

@@ -1,0 +1,48 @@
+"""Functions and classes as text, `module:qualname`, and back."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from lab_core.errors import ConfigError, nearest
+
+
+def reference_to(obj: Any) -> str:
+    """`module:qualname` of an importable function or class.
+
+    Raises `ConfigError` for what cannot be imported by name again: lambdas, local functions, callable objects.
+    """
+    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if not module or not name:
+        raise ConfigError(f"{obj!r} has no importable name; use a function or class defined in a module")
+    reference = f"{module}:{name}"
+    if "<" in name:  # <lambda>, <locals>
+        kind = "a lambda" if name.endswith("<lambda>") else "defined inside a function"
+        raise ConfigError(f"{reference} is {kind} and cannot be imported again; define it at the top of a module")
+    try:
+        found = resolve_reference(reference)
+    except ConfigError as error:
+        raise ConfigError(f"{obj!r} cannot be imported again: {error}") from None
+    if found is not obj and found != obj:
+        raise ConfigError(f"{reference} names {found!r}, not {obj!r}")
+    return reference
+
+
+def resolve_reference(reference: str) -> Any:
+    """Import what `module:qualname` names. Raises `ConfigError` saying which part does not exist."""
+    module_name, separator, qualname = reference.partition(":")
+    if not (module_name and separator and qualname):
+        raise ConfigError(f"{reference!r} is not of the form 'module:name'")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise ConfigError(f"cannot import module {module_name!r}: {type(error).__name__}: {error}") from error
+    found: Any = module
+    for name in qualname.split("."):
+        if not hasattr(found, name):
+            close = nearest(name, vars(found))
+            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise ConfigError(f"{module_name!r} has no {qualname!r}{hint}")
+        found = getattr(found, name)
+    return found
