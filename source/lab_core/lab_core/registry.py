@@ -67,14 +67,14 @@ class EntryPointGroup:
 
     def package(self, name: str) -> str:
         """The distribution that offers `name`."""
-        return _distribution(self._find(name))
+        return _distribution(self.entry_point(name))
 
     def load(self, name: str) -> Any:
         """Import the object called `name`, one of `names()`.
 
         Raises `PluginError` when its module fails to import, lacks it, or two packages offer it.
         """
-        point = self._find(name)
+        point = self.entry_point(name)
         try:
             return point.load()
         except Exception as error:
@@ -83,7 +83,8 @@ class EntryPointGroup:
                 f"{type(error).__name__}: {error}"
             ) from error
 
-    def _find(self, name: str) -> EntryPoint:
+    def entry_point(self, name: str) -> EntryPoint:
+        """Where `name` is defined. Raises `PluginError` when two packages offer it differently."""
         points = list(entry_points(group=self.group, name=name))
         if len({point.value for point in points}) > 1:
             offers = " and ".join(f"{_distribution(point)!r} ({point.value})" for point in points)

@@ -1,0 +1,54 @@
+"""Tasks as gymnasium ids: `gymnasium.make_vec("Lab-Cartpole", num_envs=8)`."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from lab_core.registry import get_task, task_ids
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+
+def register_gymnasium_ids() -> None:
+    """Register every task id with gymnasium, once. Imports no task."""
+    for task_id in task_ids():
+        if task_id not in gymnasium.registry:
+            gymnasium.register(task_id, vector_entry_point=f"{__name__}:make_env", kwargs={"task_id": task_id})
+
+
+def make_env(
+    task_id: str,
+    num_envs: int,
+    *,
+    seed: int | None = None,
+    device: str | None = None,
+    cfg: Any = None,
+    play: bool = False,
+) -> VectorEnv:
+    """Build the environment of a task; what `gymnasium.make_vec(task_id, num_envs, ...)` calls.
+
+    Args:
+        task_id: one of `lab_core.registry.task_ids()`.
+        num_envs: environments to simulate. `make_vec` says 1 unless told, also with a `cfg` of another number.
+        seed: replaces the seed of the config.
+        device: torch name, e.g. `cpu` or `cuda:0`; default the first GPU, else the CPU.
+        cfg: a ready environment config instead of the task's own; it is copied.
+        play: the task's config for watching (ignored with `cfg`).
+
+    Raises `UnknownTaskError`, `PluginError` or `IncompleteConfigError`.
+    """
+    cfg = get_task(task_id).make_env_cfg(play) if cfg is None else copy.deepcopy(cfg)
+    cfg.scene.num_envs = num_envs
+    if seed is not None:
+        cfg.seed = seed
+    return cfg.build(device or _default_device())
+
+
+def _default_device() -> str:
+    import torch
+
+    return "cuda:0" if torch.cuda.is_available() else "cpu"
