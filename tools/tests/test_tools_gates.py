@@ -1,0 +1,137 @@
+"""Each gate passes on a sound workspace and turns red when the fault it guards against is put in."""
+
+from __future__ import annotations
+
+import pytest
+
+# Gate, file, its text, what the gate must say.
+FAULTS = {
+    "unused import": ("lint", "source/lab_core/lab_core/fault.py", "import os\n", "F401"),
+    "unformatted": ("format", "source/lab_core/lab_core/fault.py", "x = {  'a':1}\n", "fault.py"),
+    "wrong type": ("types", "source/lab_core/lab_core/fault.py", "number: int = 'text'\n", "fault.py:1"),
+    "task imports learner": (
+        "imports",
+        "source/lab_tasks/lab_tasks/fault.py",
+        "import lab_rl\n",
+        "lab_tasks.fault -> lab_rl",
+    ),
+    "learner imports task": (
+        "imports",
+        "source/lab_rl/lab_rl/fault.py",
+        "import lab_tasks\n",
+        "lab_rl.fault -> lab_tasks",
+    ),
+    "core imports Warp layer": (
+        "imports",
+        "source/lab_core/lab_core/fault.py",
+        "import lab_warp\n",
+        "lab_core.fault -> lab_warp",
+    ),
+    "core imports engine late": (
+        "imports",
+        "source/lab_core/lab_core/fault.py",
+        "def probe() -> None:\n    import mujoco\n",
+        "lab_core.fault -> mujoco",
+    ),
+    "core names Newton layer": (
+        "references",
+        "source/lab_core/lab_core/fault.py",
+        "BACKEND = 'lab_newton.backend'\n",
+        "names lab_newton",
+    ),
+    "name inside a message": (
+        "references",
+        "source/lab_tasks/lab_tasks/fault.py",
+        "def hint(task: str) -> str:\n    return f'{task}: pip install lab-rl'\n",
+        "names lab_rl",
+    ),
+    "dangling reference": (
+        "references",
+        "source/lab_tasks/lab_tasks/fault.py",
+        "CFG = 'lab_core.registry:nothing'\n",
+        "has no attribute 'nothing'",
+    ),
+    "registry imports torch": (
+        "import-time",
+        "source/lab_core/lab_core/registry.py",
+        "import torch\n",
+        "also imports torch",
+    ),
+    "command line breaks": (
+        "import-time",
+        "source/lab_core/lab_core/cli.py",
+        "raise RuntimeError('no')\n",
+        "cli failed",
+    ),
+    "undeclared dependency": (
+        "dependencies",
+        "source/lab_warp/lab_warp/fault.py",
+        "import numpy\n",
+        "'numpy' imported but",
+    ),
+    "unneeded dependency": (
+        "dependencies",
+        "source/lab_warp/lab_warp/__init__.py",
+        "",
+        "'lab_core' defined as a dependency",
+    ),
+}
+
+
+@pytest.mark.parametrize("gate", ["lint", "format", "imports", "references", "import-time", "dependencies", "types"])
+def test_sound_workspace_passes(skeleton, gate):
+    result = skeleton.run("gates.py", gate)
+    assert result.returncode == 0, result.stdout
+    assert f"--- {gate}" in result.stdout
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_turns_gate_red(skeleton, fault):
+    gate, path, text, message = FAULTS[fault]
+    skeleton.write(path, text)
+    result = skeleton.run("gates.py", gate)
+    assert result.returncode == 1, result.stdout
+    assert message in " ".join(result.stdout.split())
+    assert f"Gates failed: {gate}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "target", "message"),
+    [
+        ("lab_core", "lab_core.missing:main", "No module named 'lab_core.missing'"),
+        ("lab_core", "lab_rl:train", "names lab_rl"),
+        ("lab_tasks", "lab_tasks:CARTPOLE", "has no attribute 'CARTPOLE'"),
+    ],
+)
+def test_entry_points_are_references(skeleton, package, target, message):
+    pyproject = f"source/{package}/pyproject.toml"
+    skeleton.write(
+        pyproject, f'{skeleton.read(pyproject)}\n[project.entry-points."lab.commands"]\ntrain = "{target}"\n'
+    )
+    result = skeleton.run("gates.py", "references")
+    assert result.returncode == 1
+    assert f"{pyproject} [lab.commands] train" in result.stdout
+    assert message in result.stdout
+
+
+def test_docstrings_and_own_names_are_no_references(skeleton):
+    text = '"""Works with lab_rl."""\n\nOWN = "lab_tasks.motions"\nLOWER = "lab_core.registry"\n'
+    skeleton.write("source/lab_tasks/lab_tasks/names.py", text)
+    assert skeleton.run("gates.py", "references").returncode == 0
+
+
+def test_changelog_gate_takes_the_base(skeleton):
+    skeleton.git("init", "--quiet")
+    skeleton.commit()
+    skeleton.write("source/lab_rl/lab_rl/new.py", "")
+    skeleton.commit()
+    assert skeleton.run("gates.py", "changelog", "--base", "HEAD").returncode == 0
+    result = skeleton.run("gates.py", "changelog", "--base", "HEAD~1")
+    assert result.returncode == 1
+    assert "lab_rl: changed" in result.stdout
+
+
+def test_unknown_gate_lists_the_known(skeleton):
+    result = skeleton.run("gates.py", "lints")
+    assert result.returncode == 2
+    assert "no gate lints; there are lint, format" in result.stdout

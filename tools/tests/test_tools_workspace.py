@@ -1,0 +1,52 @@
+"""Facts about the repository that no other gate holds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+import workspace
+
+WORKFLOWS = sorted((workspace.ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def test_every_package_is_in_the_import_contract():
+    members = {path.parent.name for path in workspace.ROOT.glob("source/*/pyproject.toml")}
+    settings = workspace.read_toml(workspace.ROOT / "pyproject.toml")
+    assert members == set(workspace.packages())
+    assert members == set(settings["tool"]["importlinter"]["root_packages"])
+    assert members == set(settings["project"]["dependencies"])
+
+
+@pytest.mark.parametrize("package", workspace.packages())
+def test_declared_siblings_lie_below(package):
+    assert workspace.siblings(package) <= workspace.importable_from(package) - {package}
+
+
+def test_layers_order_the_packages():
+    assert workspace.importable_from("lab_core") == {"lab_core"}
+    assert workspace.importable_from("lab_newton") == {"lab_core", "lab_warp", "lab_newton"}
+    assert "lab_rl" not in workspace.importable_from("lab_tasks")
+    assert "lab_tasks" not in workspace.importable_from("lab_rl")
+
+
+@pytest.mark.parametrize("package", workspace.packages())
+def test_version_is_the_same_in_code_and_metadata(package):
+    text = (workspace.package_dir(package) / package / "__init__.py").read_text(encoding="utf-8")
+    assert f'__version__ = "{workspace.project(package)["version"]}"' in text
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_workflow_pins_actions_and_calls_tools_that_exist(workflow):
+    text = workflow.read_text(encoding="utf-8")
+    steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
+    actions = [step["uses"] for step in steps if "uses" in step]
+    assert actions
+    assert [action for action in actions if not re.search(r"@(v\d+|[0-9a-f]{40})", action)] == []
+    assert [tool for tool in re.findall(r"tools/\w+\.py", text) if not (workspace.ROOT / tool).is_file()] == []
+
+
+def test_there_are_workflows():
+    assert {path.name for path in WORKFLOWS} == {"ci.yml", "release.yml"}
