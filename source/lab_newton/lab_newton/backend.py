@@ -1,0 +1,201 @@
+"""The Newton physics backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import newton
+import torch
+import warp as wp
+from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.scene import SceneCfg
+from lab_core.scene.articulation_data import row_shapes
+from lab_warp.capture.context import CaptureContext
+from lab_warp.capture.stage import captured
+from newton.solvers import SolverMuJoCo
+
+from lab_newton import kernels
+from lab_newton.actuators import make_actuators
+from lab_newton.config import NewtonCfg
+from lab_newton.entity import Entity
+from lab_newton.model import build_model
+from lab_newton.solver import make_solver
+
+
+class NewtonBackend(PhysicsBackend):
+    """Steps all worlds with a Newton solver; ``step``, ``reset`` and ``forward`` are recorded graphs.
+
+    Every world is built at the origin. The order of joints and bodies is that of the model file, depth first.
+    """
+
+    def __init__(self, cfg: PhysicsCfg, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
+        super().__init__(cfg, scene, num_envs, device)
+        if not isinstance(cfg, NewtonCfg):
+            raise TypeError(f"The Newton backend takes a NewtonCfg, got {type(cfg).__name__}.")
+        self._cfg = cfg
+        self._scene = scene
+        wp.init()
+        self._device = wp.device_from_torch(device)
+        self.capture_context = CaptureContext(self._device)
+        self._written = wp.from_torch(self.written)
+        self._non_finite = wp.from_torch(self.non_finite)
+        self._entities: dict[str, Entity] = {}
+        with wp.ScopedDevice(self._device):
+            self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
+            self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
+            self._non_finite_count = wp.zeros(1, dtype=wp.int32)
+        self._build()
+
+    def step(self, substeps: int) -> None:
+        self._step(substeps)
+
+    def reset(self, mask: torch.Tensor) -> None:
+        wp.copy(self._reset_mask, wp.from_torch(mask))
+        self._reset()
+
+    def forward(self) -> None:
+        self._forward()
+
+    @captured
+    def _step(self, substeps: int) -> None:
+        entities = self._entities.values()
+        for entity in entities:
+            entity.write_state(self._written, self._state)
+        self._written.zero_()
+        for entity in entities:
+            entity.write_targets(self._control)
+        for substep in range(substeps):
+            self._control.joint_f.zero_()
+            for actuator in self._actuators:
+                actuator.step(self._state, self._control, dt=self.dt)
+            if substep == substeps - 1:
+                for entity in entities:
+                    entity.read_effort(self._control)
+            self._solve()
+        self._restore_non_finite()
+        for entity in entities:
+            entity.read_state(self._model, self._state, elapsed=substeps * self.dt)
+
+    def _solve(self) -> None:
+        """One physics step of the solver, in place."""
+        for _ in range(self._cfg.substeps):
+            self._solver.step(self._state, self._state, self._control, None, self.dt / self._cfg.substeps)
+
+    def _restore_non_finite(self) -> None:
+        """Puts worlds that went non-finite to their default state before anything can read them."""
+        self._non_finite.zero_()
+        rows = [self._per_world(getattr(self._state, name)) for name in ("joint_q", "joint_qd", "body_q", "body_qd")]
+        wp.launch(
+            kernels.find_non_finite,
+            dim=(self.num_envs, max(row.shape[1] for row in rows)),
+            inputs=rows,
+            outputs=[self._non_finite],
+            device=self._device,
+        )
+        wp.launch(
+            kernels.count_worlds,
+            dim=self.num_envs,
+            inputs=[self._non_finite],
+            outputs=[self._non_finite_count],
+            device=self._device,
+        )
+        for entity in self._entities.values():
+            entity.restore_default(self._non_finite)
+        self._take_over(self._non_finite)
+        self._reset_solver()
+
+    @captured
+    def _forward(self) -> None:
+        self._take_over(self._written)
+        for entity in self._entities.values():
+            entity.read_state(self._model, self._state, mask=self._written)
+        self._written.zero_()
+
+    def _take_over(self, mask: wp.array) -> None:
+        """Hands the buffers of the worlds of ``mask`` to Newton and refreshes their body poses."""
+        for entity in self._entities.values():
+            entity.write_state(mask, self._state)
+        self._spread_mask(mask)
+        newton.eval_fk(
+            self._model, self._state.joint_q, self._state.joint_qd, self._state, mask=self._articulation_mask
+        )
+
+    @captured
+    def _reset(self) -> None:
+        self._spread_mask(self._reset_mask)
+        self._reset_solver()
+
+    def _reset_solver(self) -> None:
+        # flags=0: what the solver remembers, not the state. A NaN in its warm start would outlive the state.
+        self._solver.reset(self._state, world_mask=self._world_mask, flags=0)
+
+    def _spread_mask(self, mask: wp.array) -> None:
+        wp.launch(
+            kernels.spread_mask,
+            dim=self.num_envs,
+            inputs=[mask, self._model.articulation_count // self.num_envs],
+            outputs=[self._world_mask, self._articulation_mask],
+            device=self._device,
+        )
+
+    def _per_world(self, array: wp.array) -> wp.array:
+        return array.reshape((self.num_envs, array.shape[0] // self.num_envs))
+
+    def rebuild(self) -> None:
+        self.capture_context.invalidate()
+        self._build()
+        for callback in self.rebuild_callbacks:
+            callback()
+
+    def _build(self) -> None:
+        self._model, layouts = build_model(self._scene, self._cfg.gravity, self.num_envs, self._device)
+        for name, layout in layouts.items():
+            if name not in self._entities:
+                cfg = self._scene.entities[name]
+                self._entities[name] = Entity(name, cfg, layout, self.num_envs, self._device)
+                self.articulations[name] = self._entities[name].data
+        with wp.ScopedDevice(self._device):
+            self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
+            self._solver = make_solver(self._cfg.solver, self._model)
+            self._state = self._model.state()
+            self._control = self._model.control()
+        self._actuators = []
+        for entity in self._entities.values():
+            entity.bind(self._model)
+            self._actuators += make_actuators(entity, self._model)
+        self.non_finite.zero_()
+        self._non_finite_count.zero_()
+        self.written.fill_(True)
+        self._forward()
+
+    def state_dict(self) -> dict[str, Any]:
+        state = {f"engine.{name}": tensor for name, tensor in self._engine_tensors().items()}
+        for name, data in self.articulations.items():
+            state |= {f"{name}.{field}": getattr(data, field) for field in row_shapes(0, 0)}
+        return {key: tensor.detach().cpu().clone() for key, tensor in state.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, tensor in self._engine_tensors().items():
+            tensor.copy_(state[f"engine.{name}"])
+        for name, data in self.articulations.items():
+            for field in row_shapes(0, 0):
+                getattr(data, field).copy_(state[f"{name}.{field}"])
+
+    def _engine_tensors(self) -> dict[str, torch.Tensor]:
+        """What the engine holds beside the buffers and decides the future."""
+        arrays = {name: getattr(self._state, name) for name in ("joint_q", "joint_qd", "body_q", "body_qd")}
+        if isinstance(self._solver, SolverMuJoCo):
+            # The constraint solver starts each step from the last acceleration.
+            arrays["qacc_warmstart"] = self._solver.mjw_data.qacc_warmstart
+        tensors = {name: wp.to_torch(array) for name, array in arrays.items()}
+        return tensors | {
+            "written": self.written,
+            "non_finite": self.non_finite,
+            "non_finite_count": wp.to_torch(self._non_finite_count),
+        }
+
+    def health(self) -> HealthReport:
+        count = int(self._non_finite_count.numpy()[0])
+        self._non_finite_count.zero_()
+        return HealthReport(non_finite_worlds=count)

@@ -1,0 +1,67 @@
+"""Settings of the Newton backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lab_core.physics import PhysicsCfg
+
+
+@dataclass(kw_only=True)
+class SolverCfg:
+    """Base of the solver settings."""
+
+
+@dataclass(kw_only=True)
+class MuJoCoSolverCfg(SolverCfg):
+    """MuJoCo Warp. These values replace the ``<option>`` element of the model files."""
+
+    solver: Literal["newton", "cg"] = "newton"
+    integrator: Literal["implicitfast", "implicit", "euler", "rk4"] = "implicitfast"
+    cone: Literal["pyramidal", "elliptic"] = "pyramidal"
+    """Friction cone of contacts."""
+    jacobian: Literal["auto", "dense", "sparse"] = "auto"
+    impratio: float = 1.0
+    """Ratio of frictional to normal constraint impedance."""
+    iterations: int = 100
+    """Most solver iterations per step; it stops earlier once all worlds have converged."""
+    ls_iterations: int = 50
+    """Most line-search iterations per solver iteration."""
+    tolerance: float = 1e-6
+    """Improvement of the scaled cost below which a world has converged."""
+    ccd_iterations: int = 35
+    """Most iterations of convex collision detection."""
+    contacts: bool = True
+    """False: nothing collides, and the collision kernels are neither compiled nor launched."""
+    njmax: int | None = None
+    """Constraint rows per world. None: an estimate from the model, at least 64."""
+    nconmax: int | None = None
+    """Contacts per world; the worlds share one pool. None: an estimate from the model, at least 48."""
+    deterministic: bool = False
+    """Repeat bit for bit on a GPU, about 16 times slower. On a CPU steps always repeat bit for bit."""
+    strict_capacity: bool = False
+    """Raise ``CapacityError`` in ``health()`` when a buffer was too small, instead of only reporting it."""
+
+
+@dataclass(kw_only=True)
+class NewtonSolverCfg(SolverCfg):
+    """Any other solver class of ``newton.solvers``, with Newton's collision pipeline."""
+
+    name: str
+    """Class name, for example ``"SolverFeatherstone"``, ``"SolverXPBD"`` or ``"SolverSemiImplicit"``."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the class."""
+    contacts: bool = True
+    """False: nothing collides."""
+
+
+@dataclass(kw_only=True)
+class NewtonCfg(PhysicsCfg):
+    """Newton, with MuJoCo Warp as its default solver."""
+
+    backend: str = "newton"
+    solver: SolverCfg = field(default_factory=MuJoCoSolverCfg)
+    substeps: int = 1
+    """Solver steps per physics step of duration ``dt``. Actuator efforts are held over them."""

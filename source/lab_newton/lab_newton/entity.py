@@ -1,0 +1,169 @@
+"""One articulation: its buffers, their Warp views, and their exchange with Newton's arrays."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import newton
+import torch
+import warp as wp
+from lab_core.scene import ArticulationCfg, ArticulationData
+from lab_core.scene.articulation_data import row_shapes
+from lab_core.scene.defaults import fill_defaults
+
+from lab_newton import kernels
+from lab_newton.model import UNLIMITED, EntityLayout
+
+_DTYPE_BY_ROW_END: dict[str, Any] = {
+    "pose_w": wp.transform,
+    "vel_w": wp.spatial_vector,
+    "lin_vel_b": wp.vec3,
+    "ang_vel_b": wp.vec3,
+    "gravity_b": wp.vec3,
+    "pos_b": wp.vec3,
+    "pos_limits": wp.vec2,
+    "inertia_b": wp.mat33,
+}
+
+
+class Entity:
+    """An articulation in all worlds.
+
+    Its :class:`ArticulationData` is allocated once. :meth:`bind` connects it to a model and may be called again with a
+    new one: the buffers stay where they are.
+    """
+
+    def __init__(self, name: str, cfg: ArticulationCfg, layout: EntityLayout, num_envs: int, device: wp.Device) -> None:
+        self.name = name
+        self.cfg = cfg
+        self.layout = layout
+        self.num_envs = num_envs
+        self.device = device
+        self.data = ArticulationData.allocate(
+            num_envs, layout.joint_names, layout.body_names, not layout.floating, wp.device_to_torch(device)
+        )
+        self.data.warp = SimpleNamespace(
+            **{name: warp_view(name, getattr(self.data, name)) for name in row_shapes(0, 0)}
+        )
+        self._joint_dim = (num_envs, max(len(layout.joint_names), 1))
+        self._dim = (num_envs, max(len(layout.joint_names), len(layout.body_names)))
+        self._arrays = kernels.EntityArrays()
+
+    def bind(self, model: newton.Model) -> None:
+        """Reads the model's properties into the buffers and fills every world with its default state."""
+        self._arrays = self._entity_arrays(model)
+        self._read_properties(model)
+        fill_defaults(self.name, self.cfg, self.data)
+        data = self.data
+        for buffer in (data.joint_acc, data.root_com_vel_w):
+            buffer.zero_()
+        data.root_link_pose_w.copy_(data.default_root_pose_w)
+        wp.launch(
+            kernels.restore_default,
+            dim=self._joint_dim,
+            inputs=[wp.ones(self.num_envs, dtype=wp.bool, device=self.device), self._arrays],
+            device=self.device,
+        )
+
+    def write_state(self, mask: wp.array, state: newton.State) -> None:
+        """Hands the authored state of the worlds of ``mask`` (N,) to Newton's joint arrays."""
+        wp.launch(
+            kernels.write_state,
+            dim=self._joint_dim,
+            inputs=[mask, self._arrays],
+            outputs=[state.joint_q, state.joint_qd],
+            device=self.device,
+        )
+
+    def read_state(
+        self, model: newton.Model, state: newton.State, mask: wp.array | None = None, elapsed: float | None = None
+    ) -> None:
+        """Fills state and derived state of the worlds of ``mask``, of all without it.
+
+        Args:
+            elapsed: Time [s] over which ``joint_acc`` is the change of velocity; None leaves ``joint_acc`` alone.
+        """
+        wp.launch(
+            kernels.read_state,
+            dim=self._dim,
+            inputs=[
+                mask,
+                0.0 if elapsed is None else 1.0 / elapsed,
+                state.joint_q,
+                state.joint_qd,
+                state.body_q,
+                state.body_qd,
+                model.body_com,
+                model.gravity,
+            ],
+            outputs=[self._arrays],
+            device=self.device,
+        )
+
+    def restore_default(self, mask: wp.array) -> None:
+        """Puts the buffers of the worlds of ``mask`` to the default state, with cleared targets and efforts."""
+        wp.launch(
+            kernels.restore_default, dim=self._joint_dim, inputs=[mask], outputs=[self._arrays], device=self.device
+        )
+
+    def write_targets(self, control: newton.Control) -> None:
+        """Hands the joint targets to the arrays that Newton's actuators read."""
+        if self.layout.joint_names:
+            wp.launch(
+                kernels.write_targets,
+                dim=self._joint_dim,
+                inputs=[self._arrays],
+                outputs=[control.joint_target_q, control.joint_target_qd, control.joint_act],
+                device=self.device,
+            )
+
+    def read_effort(self, control: newton.Control) -> None:
+        """Copies the effort that the solver is about to receive."""
+        if self.layout.joint_names:
+            wp.launch(
+                kernels.read_effort,
+                dim=self._joint_dim,
+                inputs=[control.joint_f],
+                outputs=[self._arrays],
+                device=self.device,
+            )
+
+    def _entity_arrays(self, model: newton.Model) -> kernels.EntityArrays:
+        arrays = kernels.EntityArrays()
+        for name, view in vars(self.data.warp).items():
+            if name in kernels.EntityArrays.vars:
+                setattr(arrays, name, view)
+        layout = self.layout
+        arrays.joint_coord = wp.array(layout.joint_coord, dtype=wp.int32, device=self.device)
+        arrays.joint_dof = wp.array(layout.joint_dof, dtype=wp.int32, device=self.device)
+        arrays.body = wp.array(layout.body, dtype=wp.int32, device=self.device)
+        arrays.root_coord = layout.root_coord
+        arrays.root_dof = layout.root_dof
+        arrays.floating = layout.floating
+        arrays.coords_per_world = model.joint_coord_count // self.num_envs
+        arrays.dofs_per_world = model.joint_dof_count // self.num_envs
+        arrays.bodies_per_world = model.body_count // self.num_envs
+        return arrays
+
+    def _read_properties(self, model: newton.Model) -> None:
+        data, layout, worlds = self.data, self.layout, self.num_envs
+
+        def per_world(array: wp.array, columns: tuple[int, ...]) -> torch.Tensor:
+            tensor = wp.to_torch(array)
+            return tensor.reshape(worlds, -1, *tensor.shape[1:])[:, list(columns)]
+
+        lower = per_world(model.joint_limit_lower, layout.joint_dof)
+        upper = per_world(model.joint_limit_upper, layout.joint_dof)
+        data.joint_pos_limits[..., 0] = torch.where(lower <= -UNLIMITED, -torch.inf, lower)
+        data.joint_pos_limits[..., 1] = torch.where(upper >= UNLIMITED, torch.inf, upper)
+        data.joint_armature.copy_(per_world(model.joint_armature, layout.joint_dof))
+        data.body_mass.copy_(per_world(model.body_mass, layout.body))
+        data.body_com_pos_b.copy_(per_world(model.body_com, layout.body))
+        data.body_inertia_b.copy_(per_world(model.body_inertia, layout.body))
+
+
+def warp_view(name: str, tensor: torch.Tensor) -> wp.array:
+    """Returns the Warp array over the memory of the buffer ``name``: vectors and poses as Warp's own types."""
+    dtype = next((dtype for end, dtype in _DTYPE_BY_ROW_END.items() if name.endswith(end)), wp.float32)
+    return wp.from_torch(tensor, dtype=dtype)

@@ -1,0 +1,230 @@
+"""Kernels that carry state between an entity's buffers and Newton's flat arrays.
+
+Newton stores all worlds one after another. ``EntityArrays`` holds an entity's buffers together with where its joints
+and bodies lie inside the slice of one world.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+
+@wp.struct
+class EntityArrays:
+    """Buffers of :class:`lab_core.scene.ArticulationData` and their places in Newton's arrays."""
+
+    joint_pos: wp.array2d(dtype=wp.float32)
+    joint_vel: wp.array2d(dtype=wp.float32)
+    root_link_pose_w: wp.array(dtype=wp.transform)
+    root_com_vel_w: wp.array(dtype=wp.spatial_vector)
+
+    joint_acc: wp.array2d(dtype=wp.float32)
+    root_link_vel_w: wp.array(dtype=wp.spatial_vector)
+    root_com_lin_vel_b: wp.array(dtype=wp.vec3)
+    root_link_lin_vel_b: wp.array(dtype=wp.vec3)
+    root_ang_vel_b: wp.array(dtype=wp.vec3)
+    projected_gravity_b: wp.array(dtype=wp.vec3)
+    heading_w: wp.array(dtype=wp.float32)
+    body_link_pose_w: wp.array2d(dtype=wp.transform)
+    body_com_vel_w: wp.array2d(dtype=wp.spatial_vector)
+
+    joint_pos_target: wp.array2d(dtype=wp.float32)
+    joint_vel_target: wp.array2d(dtype=wp.float32)
+    joint_effort_target: wp.array2d(dtype=wp.float32)
+    applied_effort: wp.array2d(dtype=wp.float32)
+
+    default_joint_pos: wp.array2d(dtype=wp.float32)
+    default_joint_vel: wp.array2d(dtype=wp.float32)
+    default_root_pose_w: wp.array(dtype=wp.transform)
+    default_root_vel_w: wp.array(dtype=wp.spatial_vector)
+
+    # Places of each joint's coordinate and degree of freedom, of each body, and of the root, in the slice of a world.
+    joint_coord: wp.array(dtype=wp.int32)
+    joint_dof: wp.array(dtype=wp.int32)
+    body: wp.array(dtype=wp.int32)
+    root_coord: wp.int32
+    root_dof: wp.int32
+    floating: wp.bool
+    # Sizes of the slices.
+    coords_per_world: wp.int32
+    dofs_per_world: wp.int32
+    bodies_per_world: wp.int32
+
+
+@wp.kernel
+def write_state(
+    mask: wp.array(dtype=wp.bool),
+    entity: EntityArrays,
+    joint_q: wp.array(dtype=wp.float32),
+    joint_qd: wp.array(dtype=wp.float32),
+):
+    """Buffers -> Newton, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
+    world, i = wp.tid()
+    if not mask[world]:
+        return
+    coord = world * entity.coords_per_world
+    dof = world * entity.dofs_per_world
+    if i < entity.joint_coord.shape[0]:
+        joint_q[coord + entity.joint_coord[i]] = entity.joint_pos[world, i]
+        joint_qd[dof + entity.joint_dof[i]] = entity.joint_vel[world, i]
+    if i == 0 and entity.floating:
+        for k in range(7):
+            joint_q[coord + entity.root_coord + k] = entity.root_link_pose_w[world][k]
+        for k in range(6):
+            joint_qd[dof + entity.root_dof + k] = entity.root_com_vel_w[world][k]
+
+
+@wp.kernel
+def read_state(
+    mask: wp.array(dtype=wp.bool),
+    inverse_elapsed: wp.float32,
+    joint_q: wp.array(dtype=wp.float32),
+    joint_qd: wp.array(dtype=wp.float32),
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    body_com: wp.array(dtype=wp.vec3),
+    gravity: wp.array(dtype=wp.vec3),
+    entity: EntityArrays,
+):
+    """Newton -> buffers, with the derived state. Launch over (N, max(J, B)).
+
+    Without ``mask`` for all worlds. ``joint_acc`` is updated if ``inverse_elapsed`` [1/s] is positive; ``joint_vel``
+    still holds the velocity at the start of that time.
+    """
+    world, i = wp.tid()
+    if mask and not mask[world]:
+        return
+    if i < entity.joint_coord.shape[0]:
+        velocity = joint_qd[world * entity.dofs_per_world + entity.joint_dof[i]]
+        if inverse_elapsed > 0.0:
+            entity.joint_acc[world, i] = (velocity - entity.joint_vel[world, i]) * inverse_elapsed
+        entity.joint_pos[world, i] = joint_q[world * entity.coords_per_world + entity.joint_coord[i]]
+        entity.joint_vel[world, i] = velocity
+    if i < entity.body.shape[0]:
+        body = world * entity.bodies_per_world + entity.body[i]
+        entity.body_link_pose_w[world, i] = body_q[body]
+        entity.body_com_vel_w[world, i] = body_qd[body]
+    if i == 0:
+        root = world * entity.bodies_per_world + entity.body[0]
+        pose = body_q[root]
+        com_vel = body_qd[root]
+        if entity.floating:
+            coord = world * entity.coords_per_world + entity.root_coord
+            dof = world * entity.dofs_per_world + entity.root_dof
+            for k in range(7):
+                pose[k] = joint_q[coord + k]
+            for k in range(6):
+                com_vel[k] = joint_qd[dof + k]
+        _derive_root_state(entity, world, pose, com_vel, body_com[root], gravity[world])
+
+
+@wp.func
+def _derive_root_state(
+    entity: EntityArrays,
+    world: wp.int32,
+    pose: wp.transform,
+    com_vel: wp.spatial_vector,
+    com_b: wp.vec3,
+    gravity: wp.vec3,
+):
+    rotation = wp.transform_get_rotation(pose)
+    com_lin_vel = wp.spatial_top(com_vel)
+    ang_vel = wp.spatial_bottom(com_vel)
+    # Rigid body: the frame origin lies at -R c from the centre of mass, so v_link = v_com - w x (R c).
+    link_lin_vel = com_lin_vel - wp.cross(ang_vel, wp.quat_rotate(rotation, com_b))
+    forward = wp.quat_rotate(rotation, wp.vec3(1.0, 0.0, 0.0))
+
+    entity.root_link_pose_w[world] = pose
+    entity.root_com_vel_w[world] = com_vel
+    entity.root_link_vel_w[world] = wp.spatial_vector(link_lin_vel, ang_vel)
+    entity.root_com_lin_vel_b[world] = wp.quat_rotate_inv(rotation, com_lin_vel)
+    entity.root_link_lin_vel_b[world] = wp.quat_rotate_inv(rotation, link_lin_vel)
+    entity.root_ang_vel_b[world] = wp.quat_rotate_inv(rotation, ang_vel)
+    entity.projected_gravity_b[world] = wp.quat_rotate_inv(rotation, wp.normalize(gravity))
+    entity.heading_w[world] = wp.atan2(forward[1], forward[0])
+
+
+@wp.kernel
+def restore_default(mask: wp.array(dtype=wp.bool), entity: EntityArrays):
+    """Default state, cleared targets and efforts, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
+    world, i = wp.tid()
+    if not mask[world]:
+        return
+    if i < entity.joint_coord.shape[0]:
+        entity.joint_pos[world, i] = entity.default_joint_pos[world, i]
+        entity.joint_vel[world, i] = entity.default_joint_vel[world, i]
+        entity.joint_pos_target[world, i] = entity.default_joint_pos[world, i]
+        entity.joint_vel_target[world, i] = 0.0
+        entity.joint_effort_target[world, i] = 0.0
+        entity.applied_effort[world, i] = 0.0
+    if i == 0 and entity.floating:
+        entity.root_link_pose_w[world] = entity.default_root_pose_w[world]
+        entity.root_com_vel_w[world] = entity.default_root_vel_w[world]
+
+
+@wp.kernel
+def write_targets(
+    entity: EntityArrays,
+    target_q: wp.array(dtype=wp.float32),
+    target_qd: wp.array(dtype=wp.float32),
+    feed_forward: wp.array(dtype=wp.float32),
+):
+    """Targets -> the arrays that Newton's actuators read. Launch over (N, J)."""
+    world, joint = wp.tid()
+    dof = world * entity.dofs_per_world + entity.joint_dof[joint]
+    target_q[world * entity.coords_per_world + entity.joint_coord[joint]] = entity.joint_pos_target[world, joint]
+    target_qd[dof] = entity.joint_vel_target[world, joint]
+    feed_forward[dof] = entity.joint_effort_target[world, joint]
+
+
+@wp.kernel
+def read_effort(joint_f: wp.array(dtype=wp.float32), entity: EntityArrays):
+    """Effort that the solver is about to receive -> buffer. Launch over (N, J)."""
+    world, joint = wp.tid()
+    entity.applied_effort[world, joint] = joint_f[world * entity.dofs_per_world + entity.joint_dof[joint]]
+
+
+@wp.kernel
+def find_non_finite(
+    joint_q: wp.array2d(dtype=wp.float32),
+    joint_qd: wp.array2d(dtype=wp.float32),
+    body_q: wp.array2d(dtype=wp.transform),
+    body_qd: wp.array2d(dtype=wp.spatial_vector),
+    non_finite: wp.array(dtype=wp.bool),
+):
+    """Marks worlds with a NaN or an infinity in their state. Launch over (N, largest row)."""
+    world, i = wp.tid()
+    finite = bool(True)
+    if i < joint_q.shape[1]:
+        finite = finite and wp.isfinite(joint_q[world, i])
+    if i < joint_qd.shape[1]:
+        finite = finite and wp.isfinite(joint_qd[world, i])
+    if i < body_q.shape[1]:
+        pose = body_q[world, i]
+        finite = finite and wp.isfinite(wp.transform_get_translation(pose))
+        finite = finite and wp.isfinite(wp.transform_get_rotation(pose))
+        finite = finite and wp.isfinite(body_qd[world, i])
+    if not finite:
+        non_finite[world] = True
+
+
+@wp.kernel
+def count_worlds(mask: wp.array(dtype=wp.bool), count: wp.array(dtype=wp.int32)):
+    """Adds the number of worlds of ``mask`` to ``count[0]``. Launch over N."""
+    if mask[wp.tid()]:
+        wp.atomic_add(count, 0, 1)
+
+
+@wp.kernel
+def spread_mask(
+    mask: wp.array(dtype=wp.bool),
+    articulations_per_world: wp.int32,
+    world_mask: wp.array(dtype=wp.bool),
+    articulation_mask: wp.array(dtype=wp.bool),
+):
+    """World mask (N,) -> Newton's masks over worlds (N + 1,) and over articulations. Launch over N."""
+    world = wp.tid()
+    selected = mask[world]
+    world_mask[world] = selected
+    for i in range(articulations_per_world):
+        articulation_mask[world * articulations_per_world + i] = selected

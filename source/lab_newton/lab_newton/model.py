@@ -1,0 +1,179 @@
+"""From the scene's configuration to a Newton model of all worlds."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import newton
+import warp as wp
+from lab_core.errors import ConfigError
+from lab_core.scene import ArticulationCfg, GroundCfg, SceneCfg
+
+UNLIMITED = 1.0e9
+"""Newton writes missing joint limits as +-1e10."""
+
+
+@dataclass(frozen=True)
+class EntityLayout:
+    """Names of an entity's joints and bodies, and their places inside one world's slice of Newton's arrays."""
+
+    joint_names: tuple[str, ...]
+    body_names: tuple[str, ...]
+    joint_coord: tuple[int, ...]
+    joint_dof: tuple[int, ...]
+    body: tuple[int, ...]
+    root_coord: int
+    root_dof: int
+    floating: bool
+
+
+def build_model(
+    scene: SceneCfg, gravity: tuple[float, float, float], num_envs: int, device: wp.Device
+) -> tuple[newton.Model, dict[str, EntityLayout]]:
+    """Returns the model of ``num_envs`` equal worlds, all at the origin, and the layout of every entity.
+
+    Raises:
+        ConfigError: a model file is missing or broken, or holds something that entities do not support.
+    """
+    world = _new_builder(gravity)
+    layouts = {name: _add_entity(world, name, cfg) for name, cfg in scene.entities.items()}
+    if not layouts:
+        raise ConfigError("scene.entities is empty: the Newton backend needs at least one articulation.")
+    builder = _new_builder(gravity)
+    builder.replicate(world, num_envs)
+    if scene.ground is not None:
+        _add_ground(builder, scene.ground)
+    return builder.finalize(device=device), layouts
+
+
+def asset_path(asset: str) -> Path:
+    """Returns the file that ``asset`` names: a path, or ``package:path/inside/package``.
+
+    Raises:
+        ConfigError: there is no such package or file.
+    """
+    package, separator, inside = asset.partition(":")
+    if separator and package.isidentifier() and len(package) > 1:  # one letter: a drive of Windows
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise ConfigError(f"Asset {asset!r}: there is no package {package!r}.")
+        path = Path(next(iter(spec.submodule_search_locations))) / inside
+    else:
+        path = Path(asset).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"Asset {asset!r}: there is no file {str(path)!r}.")
+    return path
+
+
+def _new_builder(gravity: tuple[float, float, float]) -> newton.ModelBuilder:
+    builder = newton.ModelBuilder(gravity=gravity)
+    newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
+    builder.default_shape_cfg.mu = 1.0
+    return builder
+
+
+def _add_ground(builder: newton.ModelBuilder, cfg: GroundCfg) -> None:
+    shape = newton.ModelBuilder.ShapeConfig(mu=cfg.friction, has_shape_collision=cfg.collision)
+    builder.add_ground_plane(cfg=shape)
+
+
+def _add_entity(world: newton.ModelBuilder, name: str, cfg: ArticulationCfg) -> EntityLayout:
+    path = asset_path(cfg.asset)
+    first_joint, first_body = world.joint_count, world.body_count
+    first_articulation = world.articulation_count
+    try:
+        _import_file(world, path, cfg)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"Entity {name!r}: cannot read {str(path)!r}: {type(error).__name__}: {error}") from error
+    if world.articulation_count != first_articulation + 1:
+        raise ConfigError(
+            f"Entity {name!r}: {str(path)!r} holds {world.articulation_count - first_articulation} articulations, "
+            "expected one: a single tree of bodies."
+        )
+    _refuse_actuators(world, name, path)
+    return _layout(world, name, first_joint, first_body)
+
+
+def _import_file(world: newton.ModelBuilder, path: Path, cfg: ArticulationCfg) -> None:
+    pose = wp.transform(wp.vec3(*cfg.init_state.pos), wp.quat(*cfg.init_state.quat))
+    suffix = path.suffix.lower()
+    if suffix in (".xml", ".mjcf"):
+        world.add_mjcf(
+            str(path),
+            xform=pose,
+            override_root_xform=True,
+            parse_mujoco_options=False,
+            enable_self_collisions=cfg.self_collision,
+        )
+    elif suffix == ".urdf":
+        world.add_urdf(str(path), xform=pose, enable_self_collisions=cfg.self_collision)
+    elif suffix in (".usd", ".usda", ".usdc"):
+        if importlib.util.find_spec("pxr") is None:
+            raise ConfigError(f"{str(path)!r} is a USD file, which needs the importers of Newton: "
+                              "pip install 'newton[importers]'.")  # fmt: skip
+        world.add_usd(str(path), xform=pose, enable_self_collisions=cfg.self_collision)
+    else:
+        raise ConfigError(f"{str(path)!r} has the suffix {suffix!r}, expected .xml, .mjcf, .urdf, .usd, .usda or .usdc.")
+
+
+def _refuse_actuators(world: newton.ModelBuilder, name: str, path: Path) -> None:
+    """Motors inside the solver would act beside the configured actuators, unseen by records and penalties."""
+    if world.custom_attributes["mujoco:actuator_trntype"].values:
+        raise ConfigError(
+            f"Entity {name!r}: {str(path)!r} has an <actuator> section. Remove it: the actuators of a robot are set in "
+            f"entities[{name!r}].actuators."
+        )
+    # Drives of URDF and USD files end up here.
+    for dof in range(len(world.joint_target_ke)):
+        world.joint_target_ke[dof] = 0.0
+        world.joint_target_kd[dof] = 0.0
+
+
+def _layout(world: newton.ModelBuilder, name: str, first_joint: int, first_body: int) -> EntityLayout:
+    joint_names: list[str] = []
+    joint_coord: list[int] = []
+    joint_dof: list[int] = []
+    root_coord = root_dof = 0
+    floating = False
+    for joint in range(first_joint, world.joint_count):
+        kind = newton.JointType(world.joint_type[joint])
+        leaf = _leaf(world.joint_label[joint])
+        if kind == newton.JointType.FREE and joint == first_joint:
+            floating = True
+            root_coord, root_dof = world.joint_q_start[joint], world.joint_qd_start[joint]
+        elif kind in (newton.JointType.REVOLUTE, newton.JointType.PRISMATIC):
+            joint_names.append(leaf)
+            joint_coord.append(world.joint_q_start[joint])
+            joint_dof.append(world.joint_qd_start[joint])
+        elif kind != newton.JointType.FIXED:
+            raise ConfigError(
+                f"Entity {name!r}: joint {leaf!r} is of type {kind.name}. Joints of robots are hinges and slides, one per "
+                "body; a root may be free or fixed."
+            )
+    body_names = [_leaf(world.body_label[body]) for body in range(first_body, world.body_count)]
+    _require_unique(name, "joint", joint_names)
+    _require_unique(name, "body", body_names)
+    return EntityLayout(
+        joint_names=tuple(joint_names),
+        body_names=tuple(body_names),
+        joint_coord=tuple(joint_coord),
+        joint_dof=tuple(joint_dof),
+        body=tuple(range(first_body, world.body_count)),
+        root_coord=root_coord,
+        root_dof=root_dof,
+        floating=floating,
+    )
+
+
+def _leaf(label: str) -> str:
+    return label.rsplit("/", 1)[-1]
+
+
+def _require_unique(entity: str, what: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"Entity {entity!r}: {what} names must be unique, found twice: {', '.join(twice)}.")
