@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -50,3 +53,25 @@ def test_workflow_pins_actions_and_calls_tools_that_exist(workflow):
 
 def test_there_are_workflows():
     assert {path.name for path in WORKFLOWS} == {"ci.yml", "release.yml"}
+
+
+def run_pytest(skeleton, test: str) -> subprocess.CompletedProcess[str]:
+    """Run one test of lab_core under the workspace's pytest settings."""
+    skeleton.write("source/lab_core/tests/test_settings.py", test)
+    command = [sys.executable, "-m", "pytest", "source/lab_core/tests", "-q"]
+    environment = {**os.environ, "PYTHONPATH": str(skeleton.root / "source" / "lab_core")}
+    return subprocess.run(command, cwd=skeleton.root, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "outcome"), [("lab_core.old", "1 failed"), ("lab_coreutils", "1 passed"), ("numpy.core", "1 passed")]
+)
+def test_deprecated_calls_fail_in_our_code_only(skeleton, place, outcome):
+    call = f"warnings.warn_explicit('old', DeprecationWarning, 'x.py', 1, module='{place}')"
+    assert outcome in run_pytest(skeleton, f"import warnings\n\n\ndef test_call():\n    {call}\n").stdout
+
+
+def test_unknown_marker_fails(skeleton):
+    result = run_pytest(skeleton, "import pytest\n\n\n@pytest.mark.gpus\ndef test_it():\n    pass\n")
+    assert result.returncode != 0
+    assert "'gpus' not found in `markers`" in result.stdout
