@@ -1,0 +1,169 @@
+"""Actions: from the policy's output to joint targets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lab_core.managers.built_term_manager import BuiltTermManager
+from lab_core.managers.errors import ActionError, TermError
+from lab_core.managers.manager_base import format_table
+from lab_core.masks import masked_copy_
+from lab_core.state import Stateful
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+
+@dataclass(kw_only=True)
+class ActionTermCfg:
+    """Base of the configurations of action terms; each builds its own class."""
+
+    asset_name: str = "robot"
+    """Entity of the scene that the term moves."""
+
+    def build(self, env: RLEnv) -> ActionTerm:
+        """Returns the term of this configuration."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which action term it configures.")
+
+
+class ActionTerm(Stateful, ABC):
+    """Turns some columns of the action into targets of one entity.
+
+    Raises:
+        UnknownNameError: the scene has no such entity.
+    """
+
+    def __init__(self, cfg: ActionTermCfg, env: RLEnv) -> None:
+        self.cfg = cfg
+        self._env = env
+        self._asset = env.scene[cfg.asset_name]
+
+    @property
+    @abstractmethod
+    def action_dim(self) -> int:
+        """Number of columns."""
+
+    @property
+    @abstractmethod
+    def raw_actions(self) -> torch.Tensor:
+        """(N, action_dim) columns as the policy gave them."""
+
+    @property
+    @abstractmethod
+    def processed_actions(self) -> torch.Tensor:
+        """(N, action_dim) targets."""
+
+    @abstractmethod
+    def process_actions(self, actions: torch.Tensor) -> None:
+        """Takes over the columns (N, action_dim), once per environment step."""
+
+    @abstractmethod
+    def apply_actions(self) -> None:
+        """Writes targets into the entity's data, before the physics step."""
+
+    @abstractmethod
+    def reset(self, mask: torch.Tensor) -> None:
+        """Zeroes the actions of the environments in ``mask`` (N,) bool."""
+
+    def set_cfg(self, cfg: Any) -> None:
+        """Takes over a changed configuration of the same class.
+
+        Raises:
+            TermError: it changes what is fixed.
+        """
+        raise TermError(f"{type(self).__name__} cannot change while the environment runs.")
+
+
+class ActionManager(BuiltTermManager[ActionTerm]):
+    """Splits the action (N, A) among its terms, in order.
+
+    An action that is not finite is an error. On a CPU it is raised at once. On a GPU, where looking would mean waiting
+    for the device, the bad numbers become 0, ``non_finite_action`` remembers them, and :meth:`raise_for_invalid`,
+    called once per iteration, raises.
+    """
+
+    kind = "action"
+    cfg_type = ActionTermCfg
+
+    def __init__(self, cfg: Mapping[str, ActionTermCfg | None], env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        widths = [term.action_dim for term in self._terms.values()]
+        starts = [sum(widths[:i]) for i in range(len(widths))]
+        self._columns = {
+            name: slice(start, start + width) for name, start, width in zip(self._terms, starts, widths, strict=True)
+        }
+        self.total_action_dim = sum(widths)
+        size = (env.num_envs, self.total_action_dim)
+        self.action = torch.zeros(size, device=env.device)
+        """(N, A) action of this step, as the policy gave it; zero after a reset."""
+        self.prev_action = torch.zeros(size, device=env.device)
+        """(N, A) action of the step before; zero after a reset."""
+        self.non_finite_action = torch.zeros(size, dtype=torch.bool, device=env.device)
+        """(N, A) bool, numbers that were not finite since the last :meth:`raise_for_invalid`."""
+        self._raise_at_once = env.device.type == "cpu"
+
+    def process_action(self, action: torch.Tensor) -> None:
+        """Takes over the policy's action (N, A), on any device and of any number type.
+
+        Raises:
+            ActionError: the shape is wrong, or (on a CPU) a number is not finite; nothing has been changed.
+        """
+        if action.shape != self.action.shape:
+            raise ActionError(
+                f"The action must have shape {tuple(self.action.shape)} ({self._layout()}), got {tuple(action.shape)}."
+            )
+        action = action.to(self._env.device, torch.float32)
+        bad = ~torch.isfinite(action)
+        if self._raise_at_once:
+            self._raise_for(bad)
+        else:
+            self.non_finite_action.logical_or_(bad)
+            action = action.masked_fill(bad, 0.0)
+        self.prev_action.copy_(self.action)
+        self.action.copy_(action)
+        for name, term in self._terms.items():
+            term.process_actions(self.action[:, self._columns[name]])
+
+    def apply_action(self) -> None:
+        """Writes the targets of all terms."""
+        for term in self._terms.values():
+            term.apply_actions()
+
+    def raise_for_invalid(self) -> None:
+        """Waits for the device and raises :class:`ActionError` if an action since the last call was not finite."""
+        bad = self.non_finite_action.clone()
+        self.non_finite_action.zero_()
+        self._raise_for(bad)
+
+    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        """Zeroes both actions of the environments in ``mask`` (N,) bool. Logs nothing."""
+        masked_copy_(self.action, 0.0, mask)
+        masked_copy_(self.prev_action, 0.0, mask)
+        for term in self._terms.values():
+            term.reset(mask)
+        return {}
+
+    def __str__(self) -> str:
+        rows = [
+            [name, type(term).__name__, term.action_dim, f"{self._columns[name].start}:{self._columns[name].stop}"]
+            for name, term in self._terms.items()
+        ]
+        return format_table("Action terms", ["name", "class", "width", "columns"], rows)
+
+    def _layout(self) -> str:
+        parts = [f"{name} {c.start}:{c.stop}" for name, c in self._columns.items()]
+        return "environments, columns " + (", ".join(parts) or "none")
+
+    def _raise_for(self, bad: torch.Tensor) -> None:
+        """Raises if any of ``bad`` (N, A) is true; looks at the device."""
+        if not bad.any():
+            return
+        rows = bad.any(dim=1).nonzero().flatten().tolist()
+        terms = [name for name, columns in self._columns.items() if bool(bad[:, columns].any())]
+        shown = ", ".join(map(str, rows[:10])) + (f", ... ({len(rows)} in all)" if len(rows) > 10 else "")
+        raise ActionError(f"The action is not finite in environments {shown}, action terms {', '.join(terms)}.")

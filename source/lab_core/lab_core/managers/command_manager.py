@@ -1,0 +1,131 @@
+"""Commands: what the policy is asked to do, drawn anew from time to time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lab_core.config import MISSING
+from lab_core.managers.built_term_manager import BuiltTermManager
+from lab_core.managers.manager_base import check_range, check_tensor, format_table
+from lab_core.masks import masked_copy_, masked_mean
+from lab_core.sampling import uniform
+from lab_core.state import Stateful
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+
+@dataclass(kw_only=True)
+class CommandTermCfg:
+    """Base of the configurations of command terms; each builds its own class."""
+
+    resampling_time_range: tuple[float, float] = MISSING
+    """A command holds for a time drawn uniformly from this range [s]."""
+
+    def build(self, env: RLEnv) -> CommandTerm:
+        """Returns the term of this configuration."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which command term it configures.")
+
+
+class CommandTerm(Stateful, ABC):
+    """Draws and updates one command. Subclasses define :attr:`command` and the three hooks below it."""
+
+    def __init__(self, cfg: CommandTermCfg, env: RLEnv) -> None:
+        check_range(cfg.resampling_time_range, "resampling_time_range")
+        self.cfg = cfg
+        self._env = env
+        self.time_left = torch.zeros(env.num_envs, device=env.device)
+        """(N,) time until the next command [s]."""
+        self.command_counter = torch.zeros(env.num_envs, dtype=torch.int64, device=env.device)
+        """(N,) commands drawn in this episode."""
+        self.metrics: dict[str, torch.Tensor] = {}
+        """Name -> (N,) value of the running episode; a reset logs and zeroes it."""
+
+    @property
+    @abstractmethod
+    def command(self) -> torch.Tensor:
+        """(N, D)."""
+
+    @abstractmethod
+    def _resample(self, mask: torch.Tensor) -> None:
+        """Draws the commands of the environments in ``mask`` (N,) bool."""
+
+    @abstractmethod
+    def _update_command(self) -> None:
+        """Adapts the commands to the state, once per step."""
+
+    @abstractmethod
+    def _update_metrics(self) -> None:
+        """Updates :attr:`metrics` with the command that the policy just followed, once per step."""
+
+    def set_cfg(self, cfg: Any) -> None:
+        """Takes over a changed configuration of the same class; ranges act on the next draw."""
+        check_range(cfg.resampling_time_range, "resampling_time_range")
+        self.cfg = cfg
+
+    def compute(self, dt: float) -> None:
+        """Moves on by ``dt`` seconds: metrics, timers, new commands where the time is up, update."""
+        self._update_metrics()
+        self.time_left.sub_(dt)
+        self._renew(self.time_left <= 0.0)
+        self._update_command()
+
+    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        """Draws new commands in the environments of ``mask`` (N,) bool; other rows stay bitwise unchanged.
+
+        Returns:
+            Mean of every metric over these environments.
+        """
+        log: dict[str, torch.Tensor | float] = {name: masked_mean(value, mask) for name, value in self.metrics.items()}
+        for value in self.metrics.values():
+            masked_copy_(value, 0.0, mask)
+        masked_copy_(self.command_counter, 0, mask)
+        self._renew(mask)
+        return log
+
+    def _renew(self, mask: torch.Tensor) -> None:
+        low, high = self.cfg.resampling_time_range
+        masked_copy_(self.time_left, uniform(low, high, self.time_left.shape, self._env.generator), mask)
+        self._resample(mask)
+        self.command_counter.add_(mask)
+
+
+class CommandManager(BuiltTermManager[CommandTerm]):
+    """Holds the command terms. A reset logs ``Metrics/<term>/<metric>``."""
+
+    kind = "command"
+    cfg_type = CommandTermCfg
+
+    def __init__(self, cfg: Mapping[str, CommandTermCfg | None], env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        for name, term in self._terms.items():
+            check_tensor(term.command, (env.num_envs, *term.command.shape[1:]), self._what(name))
+
+    def get_command(self, name: str) -> torch.Tensor:
+        """Returns the command (N, D) of a term: the live buffer."""
+        return self.get_term(name).command
+
+    def compute(self, dt: float) -> None:
+        """Moves all commands on by ``dt`` seconds."""
+        for term in self._terms.values():
+            term.compute(dt)
+
+    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        """Draws new commands in the environments of ``mask`` (N,) bool and returns the log of their episodes."""
+        return {
+            f"Metrics/{name}/{metric}": value
+            for name, term in self._terms.items()
+            for metric, value in term.reset(mask).items()
+        }
+
+    def __str__(self) -> str:
+        rows = [
+            [name, type(term).__name__, tuple(term.command.shape[1:]), term.cfg.resampling_time_range]
+            for name, term in self._terms.items()
+        ]
+        return format_table("Command terms", ["name", "class", "shape", "resampled [s]"], rows)

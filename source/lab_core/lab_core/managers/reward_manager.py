@@ -1,0 +1,100 @@
+"""Rewards: a weighted sum of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lab_core.managers.manager_base import ManagerBase, TermCfg, check_number, function_name
+from lab_core.masks import masked_copy_, masked_mean
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+
+@dataclass(kw_only=True)
+class RewardTermCfg(TermCfg):
+    """``func(env, **params) -> (N,)``."""
+
+    weight: float = 1.0
+    """Factor of the term; 0: the function is not called."""
+
+
+class RewardManager(ManagerBase[RewardTermCfg]):
+    """Computes ``reward = sum(weight * term) * dt``.
+
+    A reset logs ``Episode_Reward/<term>``: the mean over the ended episodes of the term's sum, over the longest
+    episode's duration.
+    """
+
+    kind = "reward"
+    cfg_type = RewardTermCfg
+    _state_fields = ("changed_weights",)
+
+    def __init__(self, cfg: Mapping[str, RewardTermCfg | None], env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        self._initial_weights = self.weights
+        size = (self.num_envs, len(self._cfgs))
+        self.step_reward = torch.zeros(size, device=self.device)
+        """(N, K) weighted terms of the latest step, per second."""
+        self._episode_sums = torch.zeros(size, device=self.device)
+        self._reward = torch.zeros(self.num_envs, device=self.device)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of every term; assign a dict to change some of them. They act on the next step.
+
+        Raises:
+            UnknownTermError: there is no such term.
+            TermError: a weight is not a finite number.
+        """
+        return {name: cfg.weight for name, cfg in self._cfgs.items()}
+
+    @weights.setter
+    def weights(self, weights: Mapping[str, float]) -> None:
+        for name, weight in weights.items():
+            self._require(name)
+            check_number(weight, f"The weight of {self._what(name)}")
+        for name, weight in weights.items():
+            self._cfgs[name].weight = weight
+
+    @property
+    def changed_weights(self) -> dict[str, float]:
+        """Weights that differ from the configuration; only these are saved, so that an edited configuration counts."""
+        return {name: weight for name, weight in self.weights.items() if weight != self._initial_weights[name]}
+
+    @changed_weights.setter
+    def changed_weights(self, weights: Mapping[str, float]) -> None:
+        self.weights = self._initial_weights | dict(weights)
+
+    def compute(self, dt: float) -> torch.Tensor:
+        """Evaluates the terms after a step of ``dt`` seconds.
+
+        Returns:
+            Reward (N,), overwritten by the next call.
+        """
+        for column, (name, cfg) in enumerate(self._cfgs.items()):
+            target = self.step_reward[:, column]
+            if cfg.weight == 0.0:
+                target.zero_()
+            else:
+                torch.mul(self._call_checked(name), cfg.weight, out=target)
+        self._episode_sums.add_(self.step_reward, alpha=dt)
+        torch.sum(self.step_reward, dim=1, out=self._reward)
+        return self._reward.mul_(dt)
+
+    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        means = masked_mean(self._episode_sums, mask) / self._env.max_episode_length_s
+        masked_copy_(self._episode_sums, 0.0, mask)
+        super().reset(mask)
+        return {f"Episode_Reward/{name}": mean for name, mean in zip(self._cfgs, means.unbind(), strict=True)}
+
+    def _check_cfg(self, name: str, cfg: RewardTermCfg) -> None:
+        check_number(cfg.weight, f"The weight of {self._what(name)}")
+
+    def _table(self) -> tuple[list[str], list[list[Any]]]:
+        rows = [[name, function_name(cfg.func), cfg.weight] for name, cfg in self._cfgs.items()]
+        return ["name", "function", "weight"], rows

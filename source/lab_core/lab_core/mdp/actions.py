@@ -1,0 +1,206 @@
+"""Actions that drive joints."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from lab_core.config import MISSING
+from lab_core.managers import ActionTerm, ActionTermCfg, SceneEntityCfg, TermError
+from lab_core.masks import masked_copy_
+from lab_core.scene import values_by_name
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+
+@dataclass(kw_only=True)
+class JointActionCfg(ActionTermCfg):
+    """processed = clip(scale * raw + offset), one column per joint."""
+
+    joint_names: str | Sequence[str] = MISSING
+    """Names or regular expressions of the joints."""
+    preserve_order: bool = False
+    """Columns follow the given names instead of the order of the entity."""
+    scale: float | Mapping[str, float] = 1.0
+    """One number or numbers by joint name; joints not named have 1."""
+    offset: float | Mapping[str, float] = 0.0
+    """One number or numbers by joint name; joints not named have 0."""
+    clip: float | tuple[float, float] | Mapping[str, tuple[float, float]] | None = None
+    """Bounds of the processed action: plus and minus one number, (low, high), or (low, high) by joint name."""
+
+
+class JointAction(ActionTerm):
+    """Base of the joint actions: scale, offset and clip. Subclasses write the result to their target."""
+
+    cfg: JointActionCfg
+
+    def __init__(self, cfg: JointActionCfg, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        self._joints = SceneEntityCfg(cfg.asset_name, joint_names=cfg.joint_names, preserve_order=cfg.preserve_order)
+        self._joints.resolve(env.scene)
+        ids = self._asset.find_joints(cfg.joint_names, preserve_order=cfg.preserve_order)
+        self.joint_names = [self._asset.joint_names[i] for i in ids]
+        """Joint of every column."""
+        size = (env.num_envs, len(ids))
+        self._raw_actions = torch.zeros(size, device=env.device)
+        self._processed_actions = torch.zeros(size, device=env.device)
+        self._scale, self._offset, self._low, self._high = torch.zeros(4, len(ids), device=env.device).unbind()
+        self.set_cfg(cfg)
+
+    _state_exclude = ("_scale", "_offset", "_low", "_high")
+
+    @property
+    def action_dim(self) -> int:
+        return len(self.joint_names)
+
+    @property
+    def raw_actions(self) -> torch.Tensor:
+        return self._raw_actions
+
+    @property
+    def processed_actions(self) -> torch.Tensor:
+        return self._processed_actions
+
+    def set_cfg(self, cfg: JointActionCfg) -> None:
+        """Takes over new scale, offset and clip; the joints are fixed."""
+        for field in ("asset_name", "joint_names", "preserve_order"):
+            if getattr(cfg, field) != getattr(self.cfg, field):
+                raise TermError(f"{field} cannot change while the environment runs.")
+        what = f"joint of {cfg.asset_name!r}"
+        scale = values_by_name(cfg.scale, self.joint_names, what=what, default=1.0)
+        offset = values_by_name(cfg.offset, self.joint_names, what=what)
+        low, high = self._bounds(cfg, what)
+        for buffer, values in (
+            (self._scale, scale),
+            (self._offset, offset),
+            (self._low, low),
+            (self._high, high),
+        ):
+            buffer.copy_(torch.tensor(values))
+        self.cfg = cfg
+
+    def process_actions(self, actions: torch.Tensor) -> None:
+        self._raw_actions.copy_(actions)
+        torch.addcmul(self._offset, actions, self._scale, out=self._processed_actions)
+        default = self._default()
+        if default is not None:
+            self._processed_actions.add_(default)
+        if self.cfg.clip is not None:
+            torch.clamp(self._processed_actions, self._low, self._high, out=self._processed_actions)
+
+    def reset(self, mask: torch.Tensor) -> None:
+        masked_copy_(self._raw_actions, 0.0, mask)
+        masked_copy_(self._processed_actions, 0.0, mask)
+
+    @abstractmethod
+    def apply_actions(self) -> None: ...
+
+    def _default(self) -> torch.Tensor | None:
+        """(N, action_dim) that is added to the processed action before the clip, or None."""
+        return None
+
+    def _bounds(self, cfg: JointActionCfg, what: str) -> tuple[list[float], list[float]]:
+        clip = cfg.clip
+        if isinstance(clip, Mapping):
+            bounds = dict(clip)
+        else:
+            if clip is None:
+                clip = math.inf
+            bounds = {".*": clip if isinstance(clip, (tuple, list)) else (-clip, clip)}
+        for name, pair in bounds.items():
+            if len(pair) != 2 or not pair[0] <= pair[1]:
+                raise TermError(f"clip of {name!r} must be (low, high) with low <= high, got {pair!r}.")
+        low = values_by_name(
+            {name: pair[0] for name, pair in bounds.items()}, self.joint_names, what=what, default=-math.inf
+        )
+        high = values_by_name(
+            {name: pair[1] for name, pair in bounds.items()}, self.joint_names, what=what, default=math.inf
+        )
+        return low, high
+
+
+@dataclass(kw_only=True)
+class JointEffortActionCfg(JointActionCfg):
+    """See :class:`JointEffortAction`."""
+
+    def build(self, env: RLEnv) -> JointEffortAction:
+        return JointEffortAction(self, env)
+
+
+class JointEffortAction(JointAction):
+    """Feed-forward effort [N m or N], added to what the actuator computes."""
+
+    def apply_actions(self) -> None:
+        self._asset.data.joint_effort_target[:, self._joints.joint_ids] = self._processed_actions
+
+
+@dataclass(kw_only=True)
+class JointPositionActionCfg(JointActionCfg):
+    """See :class:`JointPositionAction`."""
+
+    use_default_offset: bool = True
+    """Add each environment's default joint positions to the offset."""
+
+    def build(self, env: RLEnv) -> JointPositionAction:
+        return JointPositionAction(self, env)
+
+
+class JointPositionAction(JointAction):
+    """Position target [rad or m]."""
+
+    cfg: JointPositionActionCfg
+
+    def apply_actions(self) -> None:
+        self._asset.data.joint_pos_target[:, self._joints.joint_ids] = self._processed_actions
+
+    def _default(self) -> torch.Tensor | None:
+        if not self.cfg.use_default_offset:
+            return None
+        return self._asset.data.default_joint_pos[:, self._joints.joint_ids]
+
+
+@dataclass(kw_only=True)
+class RelativeJointPositionActionCfg(JointActionCfg):
+    """See :class:`RelativeJointPositionAction`."""
+
+    def build(self, env: RLEnv) -> RelativeJointPositionAction:
+        return RelativeJointPositionAction(self, env)
+
+
+class RelativeJointPositionAction(JointAction):
+    """Position target [rad or m] relative to the joint position at the beginning of the environment step."""
+
+    def apply_actions(self) -> None:
+        data, ids = self._asset.data, self._joints.joint_ids
+        data.joint_pos_target[:, ids] = data.joint_pos[:, ids] + self._processed_actions
+
+
+@dataclass(kw_only=True)
+class JointVelocityActionCfg(JointActionCfg):
+    """See :class:`JointVelocityAction`."""
+
+    use_default_offset: bool = True
+    """Add each environment's default joint velocities to the offset."""
+
+    def build(self, env: RLEnv) -> JointVelocityAction:
+        return JointVelocityAction(self, env)
+
+
+class JointVelocityAction(JointAction):
+    """Velocity target [rad/s or m/s]."""
+
+    cfg: JointVelocityActionCfg
+
+    def apply_actions(self) -> None:
+        self._asset.data.joint_vel_target[:, self._joints.joint_ids] = self._processed_actions
+
+    def _default(self) -> torch.Tensor | None:
+        if not self.cfg.use_default_offset:
+            return None
+        return self._asset.data.default_joint_vel[:, self._joints.joint_ids]

@@ -1,0 +1,136 @@
+"""Rewards: ``func(env, ...) -> (N,)``. The manager multiplies by the weight and the step's duration.
+
+Terms named ``..._l1`` and ``..._l2`` are costs, sums of absolute values and of squares: give them a negative weight.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from lab_core.managers import SceneEntityCfg
+from lab_core.math import wrap_to_pi
+
+if TYPE_CHECKING:
+    from lab_core.envs import ManagerBasedRLEnv, RLEnv
+
+_ROBOT = SceneEntityCfg("robot")
+
+# Episode ----------------------------------------------------------------------------------------------------------
+
+
+def is_alive(env: ManagerBasedRLEnv) -> torch.Tensor:
+    """1 unless the episode was terminated in this step; running out of time does not count."""
+    return (~env.termination_manager.terminated).float()
+
+
+def is_terminated(env: ManagerBasedRLEnv) -> torch.Tensor:
+    """1 if the episode was terminated in this step; running out of time does not count."""
+    return env.termination_manager.terminated.float()
+
+
+def terminated_penalty(env: ManagerBasedRLEnv) -> torch.Tensor:
+    """:func:`is_terminated` per second, so that the weight is what one termination costs [1/s]."""
+    return env.termination_manager.terminated.float() / env.step_dt
+
+
+# Joints -----------------------------------------------------------------------------------------------------------
+
+
+def joint_torques_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Of the efforts that the solver received in the last substep, after clipping [N^2 m^2 or N^2]."""
+    return env.scene[asset_cfg.name].data.applied_effort[:, asset_cfg.joint_ids].square().sum(dim=1)
+
+
+def joint_vel_l1(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """[rad/s or m/s]."""
+    return env.scene[asset_cfg.name].data.joint_vel[:, asset_cfg.joint_ids].abs().sum(dim=1)
+
+
+def joint_vel_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """[rad^2/s^2 or m^2/s^2]."""
+    return env.scene[asset_cfg.name].data.joint_vel[:, asset_cfg.joint_ids].square().sum(dim=1)
+
+
+def joint_acc_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """[rad^2/s^4 or m^2/s^4]."""
+    return env.scene[asset_cfg.name].data.joint_acc[:, asset_cfg.joint_ids].square().sum(dim=1)
+
+
+def joint_deviation_l1(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Distance from the default joint positions [rad or m]."""
+    data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
+    return (data.joint_pos[:, ids] - data.default_joint_pos[:, ids]).abs().sum(dim=1)
+
+
+def joint_pos_limits(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """How far joints are beyond their soft limits, summed [rad or m]."""
+    data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
+    position = data.joint_pos[:, ids]
+    low, high = data.soft_joint_pos_limits[:, ids].unbind(dim=-1)
+    return ((low - position).clamp(min=0.0) + (position - high).clamp(min=0.0)).sum(dim=1)
+
+
+def joint_pos_target_l2(env: RLEnv, target: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Of the joint angles, wrapped to (-pi, pi], minus ``target`` [rad^2]."""
+    angle = wrap_to_pi(env.scene[asset_cfg.name].data.joint_pos[:, asset_cfg.joint_ids])
+    return (angle - target).square().sum(dim=1)
+
+
+# Actions ----------------------------------------------------------------------------------------------------------
+
+
+def action_rate_l2(env: ManagerBasedRLEnv) -> torch.Tensor:
+    """Of the change since the last action, which is zero at the beginning of an episode."""
+    return (env.action_manager.action - env.action_manager.prev_action).square().sum(dim=1)
+
+
+def action_l2(env: ManagerBasedRLEnv) -> torch.Tensor:
+    """Of the action as the policy gave it."""
+    return env.action_manager.action.square().sum(dim=1)
+
+
+# Root -------------------------------------------------------------------------------------------------------------
+
+
+def lin_vel_z_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Velocity of the root's centre of mass along the root-link z axis [m^2/s^2]."""
+    return env.scene[asset_cfg.name].data.root_com_lin_vel_b[:, 2].square()
+
+
+def ang_vel_xy_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Roll and pitch rate in the root-link frame [rad^2/s^2]."""
+    return env.scene[asset_cfg.name].data.root_ang_vel_b[:, :2].square().sum(dim=1)
+
+
+def flat_orientation_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Horizontal part of the unit vector of gravity in the root-link frame; 0 when level."""
+    return env.scene[asset_cfg.name].data.projected_gravity_b[:, :2].square().sum(dim=1)
+
+
+def base_height_l2(env: RLEnv, target_height: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Of the root's height above the environment's origin minus ``target_height``, for flat ground [m^2]."""
+    height = env.scene[asset_cfg.name].data.root_link_pose_w[:, 2] - env.scene.env_origins[:, 2]
+    return (height - target_height).square()
+
+
+# Commands ---------------------------------------------------------------------------------------------------------
+
+
+def track_lin_vel_xy_exp(
+    env: ManagerBasedRLEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+) -> torch.Tensor:
+    """exp(-|v* - v|^2 / std^2) of the horizontal velocity in the root-link frame; ``std`` [m/s]."""
+    velocity = env.scene[asset_cfg.name].data.root_com_lin_vel_b[:, :2]
+    error = (env.command_manager.get_command(command_name)[:, :2] - velocity).square().sum(dim=1)
+    return torch.exp(-error / std**2)
+
+
+def track_ang_vel_z_exp(
+    env: ManagerBasedRLEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+) -> torch.Tensor:
+    """exp(-(w* - w)^2 / std^2) of the yaw rate in the root-link frame; ``std`` [rad/s]."""
+    rate = env.scene[asset_cfg.name].data.root_ang_vel_b[:, 2]
+    error = (env.command_manager.get_command(command_name)[:, 2] - rate).square()
+    return torch.exp(-error / std**2)
