@@ -1,0 +1,270 @@
+"""What an environment promises about steps, resets and ownership."""
+
+from __future__ import annotations
+
+import gymnasium
+import pytest
+import torch
+from lab_core.config import MISSING
+from lab_core.envs import ManagerBasedRLEnv
+from lab_core.errors import ConfigError, IncompleteConfigError, LabError
+from lab_core.managers import EventTermCfg
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+
+
+def make(num_envs: int = 8, **changes) -> ManagerBasedRLEnv:
+    cfg = analytic_cartpole_env_cfg(num_envs)
+    for name, value in changes.items():
+        setattr(cfg, name, value)
+    return cfg.build()
+
+
+def push_out(env: ManagerBasedRLEnv, world: int) -> None:
+    """Places the cart of one world beyond its limit, so that the next step ends its episode."""
+    position, velocity = env.scene["robot"].data.joint_pos.clone(), env.scene["robot"].data.joint_vel.clone()
+    position[world, 0] = 3.5
+    env.scene["robot"].write_joint_state(position, velocity)
+    env.physics.forward()
+
+
+def test_shapes_and_types():
+    env = make()
+    observations, reward, terminated, truncated, extras = env.step(torch.zeros(8, 1))
+    assert observations["policy"].shape == (8, 4)
+    assert reward.shape == terminated.shape == truncated.shape == (8,)
+    assert terminated.dtype == truncated.dtype == torch.bool
+    assert extras["final_obs"]["policy"].shape == (8, 4)
+    assert extras["reset_count"].shape == ()
+    assert env.single_observation_space["policy"].shape == (4,)
+    assert env.action_space.shape == (8, 1)
+    assert env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP
+
+
+def test_two_environments_with_one_seed_are_bitwise_equal():
+    results = []
+    for _ in range(2):
+        env = make()
+        actions = torch.Generator().manual_seed(3)
+        results.append([env.step(torch.randn(8, 1, generator=actions))[0]["policy"] for _ in range(200)])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_done_world_is_reset_and_reports_its_last_observation():
+    env = make()
+    push_out(env, 2)
+    observations, _, terminated, truncated, extras = env.step(torch.zeros(8, 1))
+    assert terminated.tolist() == [i == 2 for i in range(8)]
+    assert not truncated.any()
+    assert extras["reset_count"] == 1
+    assert extras["final_obs"]["policy"][2, 0] > 3.0
+    assert observations["policy"][2, 0].abs() <= 1.0
+    others = [i for i in range(8) if i != 2]
+    assert torch.equal(extras["final_obs"]["policy"][others], observations["policy"][others])
+    assert env.episode_length_buf.tolist() == [0 if i == 2 else 1 for i in range(8)]
+
+
+def test_partial_reset_leaves_other_rows_bitwise_unchanged():
+    env = make()
+    for _ in range(5):
+        env.step(torch.randn(8, 1))
+    before = {name: tensor.clone() for name, tensor in vars(env.scene["robot"].data).items() if torch.is_tensor(tensor)}
+    counters = env.episode_length_buf.clone()
+    env.reset(mask=[3, 7])
+    for name, old in before.items():
+        new = getattr(env.scene["robot"].data, name)
+        keep = [0, 1, 2, 4, 5, 6]
+        assert torch.equal(new[keep], old[keep]), name
+    assert env.episode_length_buf.tolist() == [0 if i in (3, 7) else int(counters[i]) for i in range(8)]
+    assert not torch.equal(before["joint_pos"][[3, 7]], env.scene["robot"].data.joint_pos[[3, 7]])
+
+
+def test_every_world_of_a_full_reset_gets_its_own_state():
+    env = make(64)
+    assert env.scene["robot"].data.joint_pos[:, 0].unique().numel() == 64
+
+
+def test_truncation_comes_at_the_rounded_up_step_count():
+    env = make(2, episode_length_s=0.05)  # 3 steps of 1/60 s
+    assert env.max_episode_length == 3
+    env = make(2, episode_length_s=0.051)  # 3.06 steps
+    assert env.max_episode_length == 4
+    truncated = [env.step(torch.zeros(2, 1))[3].tolist() for _ in range(4)]
+    assert truncated == [[False, False]] * 3 + [[True, True]]
+
+
+def test_five_seconds_at_sixty_hertz_are_three_hundred_steps():
+    assert make(1).max_episode_length == 300
+
+
+def test_time_outs_exclude_terminated_worlds_and_are_absent_for_a_finite_horizon():
+    env = make(2, episode_length_s=1 / 60)
+    push_out(env, 0)
+    _, _, terminated, truncated, extras = env.step(torch.zeros(2, 1))
+    assert terminated.tolist() == [True, False]
+    assert truncated.tolist() == [True, True]
+    assert extras["time_outs"].tolist() == [False, True]
+    env = make(2, is_finite_horizon=True)
+    assert "time_outs" not in env.step(torch.zeros(2, 1))[4]
+
+
+def test_what_a_step_returns_never_changes_afterwards():
+    env = make(4, episode_length_s=0.1)
+    kept = []
+    for i in range(20):
+        observations, reward, terminated, truncated, extras = env.step(torch.full((4, 1), 0.1 * i))
+        tensors = [observations["policy"], reward, terminated, truncated, extras["final_obs"]["policy"]]
+        tensors += [extras["time_outs"], extras["reset_count"], *extras["log"].values()]
+        kept.append([(tensor, tensor.clone()) for tensor in tensors])
+    assert all(torch.equal(live, copy) for step in kept for live, copy in step)
+
+
+def test_log_keeps_the_values_of_the_latest_reset():
+    env = make(4, episode_length_s=0.1)
+    logs, counts = [], []
+    for _ in range(14):
+        extras = env.step(torch.zeros(4, 1))[4]
+        logs.append({name: float(value) for name, value in extras["log"].items()})
+        counts.append(int(extras["reset_count"]))
+    assert counts == [4 if (i + 1) % 6 == 0 else 0 for i in range(14)]
+    assert logs[5]["Episode_Termination/time_out"] == 1.0
+    assert logs[5]["Episode_Reward/alive"] == pytest.approx(1.0)
+    assert logs[6] == logs[5] == logs[10]
+    assert logs[11] != logs[5]
+    assert logs[4]["Episode_Reward/alive"] == 0.0
+
+
+def test_reset_with_a_seed_repeats_the_episode():
+    env = make()
+    first = [env.reset(seed=7)[0]["policy"], *(env.step(torch.ones(8, 1))[0]["policy"] for _ in range(20))]
+    second = [env.reset(seed=7)[0]["policy"], *(env.step(torch.ones(8, 1))[0]["policy"] for _ in range(20))]
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    assert not torch.equal(env.reset(seed=8)[0]["policy"], first[0])
+
+
+def test_reset_to_reproduces_a_stored_trajectory():
+    env = make(4)
+    for _ in range(3):
+        env.step(torch.randn(4, 1))
+    state = env.scene.get_state()
+    actions = [torch.randn(4, 1) for _ in range(5)]
+    expected = [env.step(action)[0]["policy"] for action in actions]
+    env.reset()
+    env.reset_to(state)
+    assert all(torch.equal(env.step(action)[0]["policy"], want) for action, want in zip(actions, expected, strict=True))
+
+
+def test_reset_to_checks_its_entities():
+    env = make(2)
+    with pytest.raises(LabError, match=r"The state holds \['arm'\], the scene holds \['robot'\]"):
+        env.reset_to({"articulation": {"arm": {}}})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_non_finite_world_is_terminated_and_nothing_non_finite_comes_out(value):
+    env, twin = make(), make()
+    for _ in range(3):
+        env.step(torch.ones(8, 1))
+        twin.step(torch.ones(8, 1))
+    env.scene["robot"].data.joint_vel[4, 1] = value
+    outputs, expected = env.step(torch.ones(8, 1)), twin.step(torch.ones(8, 1))
+    observations, reward, terminated, _, extras = outputs
+    assert terminated.tolist() == [i == 4 for i in range(8)]
+    assert float(extras["log"]["Episode_Termination/non_finite"]) == pytest.approx(1 / 8)
+    for tensor in (observations["policy"], reward, extras["final_obs"]["policy"], *extras["log"].values()):
+        assert torch.isfinite(tensor).all()
+    others = [i for i in range(8) if i != 4]
+    assert torch.equal(reward[others], expected[1][others])
+    assert torch.equal(observations["policy"][others], expected[0]["policy"][others])
+    assert env.physics.health().non_finite_worlds == 1
+
+
+def test_stored_state_continues_bit_for_bit():
+    def rollout(env: ManagerBasedRLEnv, steps: int) -> list[torch.Tensor]:
+        results = []
+        for i in range(steps):
+            observations, reward, *_, extras = env.step(torch.full((8, 1), (-1.0) ** i))
+            results += [observations["policy"], reward, *extras["log"].values()]
+        return results
+
+    env = make(8, episode_length_s=0.5)
+    rollout(env, 40)
+    state = env.state_dict()
+    expected = rollout(env, 80)
+    fresh = make(8, episode_length_s=0.5)
+    rollout(fresh, 7)
+    fresh.load_state_dict(state)
+    assert fresh.common_step_counter == 40
+    assert all(torch.equal(a, b) for a, b in zip(rollout(fresh, 80), expected, strict=True))
+
+
+def test_stored_state_of_another_environment_is_refused():
+    with pytest.raises(LabError, match="does not fit this environment"):
+        make(4).load_state_dict(make(8).state_dict())
+
+
+def test_interval_events_act_before_the_observation():
+    def shift(env, mask):
+        position = env.scene["robot"].data.joint_pos.clone()
+        position[:, 0] = 2.0
+        env.scene["robot"].write_joint_state(position, env.scene["robot"].data.joint_vel, mask)
+
+    events = analytic_cartpole_env_cfg().events
+    events["shift"] = EventTermCfg(func=shift, mode="interval", interval_range_s=(1 / 60, 1 / 60))
+    env = make(4, events=events)
+    observations, *_ = env.step(torch.zeros(4, 1))
+    assert observations["policy"][:, 0].tolist() == [2.0] * 4
+    assert env.scene["robot"].data.body_link_pose_w[:, 1, 1].tolist() == [2.0] * 4
+
+
+def test_gymnasium_reset_mask_option():
+    env = make(4)
+    env.step(torch.zeros(4, 1))
+    env.reset(options={"reset_mask": torch.tensor([True, False, False, True])})
+    assert env.episode_length_buf.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"decimation": 0}, "decimation must be at least 1, got 0"),
+        ({"episode_length_s": 0.0}, "episode_length_s must be positive, got 0"),
+    ],
+)
+def test_impossible_values_are_named(change, message):
+    with pytest.raises(ConfigError, match=message):
+        make(2, **change)
+
+
+def test_every_missing_field_is_listed():
+    cfg = analytic_cartpole_env_cfg()
+    cfg.decimation = MISSING
+    cfg.physics.dt = MISSING
+    cfg.scene.entities["robot"].asset = MISSING
+    with pytest.raises(IncompleteConfigError) as error:
+        cfg.build()
+    for path in ("decimation", "physics.dt", "scene.entities.robot.asset"):
+        assert path in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(8,), (8, 2), (7, 1)])
+def test_wrong_action_shape_is_refused_and_nothing_moves(shape):
+    env = make()
+    before = env.scene["robot"].data.joint_pos.clone()
+    with pytest.raises(LabError, match="action"):
+        env.step(torch.zeros(shape))
+    assert torch.equal(env.scene["robot"].data.joint_pos, before)
+    assert env.common_step_counter == 0
+
+
+def test_nan_action_names_its_environment():
+    env = make()
+    action = torch.zeros(8, 1)
+    action[5] = float("nan")
+    with pytest.raises(LabError, match="5"):
+        env.step(action)
+
+
+def test_close_twice():
+    env = make(2)
+    env.close()
+    env.close()

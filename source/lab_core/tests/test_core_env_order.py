@@ -1,0 +1,129 @@
+"""The order in which an environment calls its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from lab_core.envs import ManagerBasedRLEnv
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+
+WATCHED = {
+    "action_manager": ("process_action", "apply_action", "reset"),
+    "observation_manager": ("compute", "reset"),
+    "reward_manager": ("compute", "reset"),
+    "termination_manager": ("compute", "reset"),
+    "event_manager": ("apply", "reset"),
+    "command_manager": ("compute", "reset"),
+    "curriculum_manager": ("compute", "reset"),
+    "metrics_manager": ("compute", "reset"),
+    "recorder_manager": ("record_pre_step", "record_post_step", "record_pre_reset", "record_post_reset", "reset"),
+    "physics": ("step", "reset", "forward"),
+}
+
+RESET = [
+    "curriculum_manager.compute",
+    "physics.reset",
+    "event_manager.apply(reset)",
+    "observation_manager.reset",
+    "action_manager.reset",
+    "reward_manager.reset",
+    "curriculum_manager.reset",
+    "command_manager.reset",
+    "event_manager.reset",
+    "termination_manager.reset",
+    "metrics_manager.reset",
+    "recorder_manager.reset",
+    "physics.forward",
+]
+
+
+@pytest.fixture
+def env() -> Iterator[ManagerBasedRLEnv]:
+    env = ManagerBasedRLEnv(analytic_cartpole_env_cfg(num_envs=3))
+    yield env
+    env.close()
+
+
+@pytest.fixture
+def calls(env: ManagerBasedRLEnv, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    log: list[str] = []
+
+    def watch(owner: str, method: str) -> None:
+        original = getattr(getattr(env, owner), method)
+
+        def wrapper(*args, **kwargs):
+            detail = {"apply": lambda: f"({args[0]})", "compute": lambda: ""}.get(method, lambda: "")()
+            if owner == "observation_manager" and method == "compute":
+                detail = f"(update_history={kwargs['update_history']})"
+            log.append(f"{owner}.{method}{detail}")
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(getattr(env, owner), method, wrapper)
+
+    for owner, methods in WATCHED.items():
+        for method in methods:
+            watch(owner, method)
+    return log
+
+
+STEP = [
+    "action_manager.process_action",
+    "recorder_manager.record_pre_step",
+    "action_manager.apply_action",
+    "physics.step",
+    "termination_manager.compute",
+    "reward_manager.compute",
+    "metrics_manager.compute",
+    "recorder_manager.record_post_step",
+    "observation_manager.compute(update_history=False)",
+    "recorder_manager.record_pre_reset",
+    *RESET,
+    "recorder_manager.record_post_reset",
+    "command_manager.compute",
+    "observation_manager.compute(update_history=True)",
+]
+
+
+def test_step_order(env, calls):
+    env.step(torch.zeros(3, 1))
+    assert calls == STEP
+
+
+def test_step_order_with_interval_events_and_without_final_obs(env, calls, monkeypatch):
+    env.cfg.compute_final_obs = False
+    monkeypatch.setattr(env.event_manager, "has_mode", lambda mode: True)
+    env.step(torch.zeros(3, 1))
+    expected = [call for call in STEP if call != "observation_manager.compute(update_history=False)"]
+    expected[-1:-1] = ["event_manager.apply(interval)", "physics.forward"]
+    assert calls == expected
+
+
+def test_reset_order(env, calls):
+    env.reset()
+    assert calls == [
+        "recorder_manager.record_pre_reset",
+        *RESET,
+        "recorder_manager.record_post_reset",
+        "observation_manager.compute(update_history=True)",
+    ]
+
+
+def test_reset_to_order(env, calls):
+    env.reset_to(env.scene.get_state())
+    assert calls == [
+        "recorder_manager.record_pre_reset",
+        *RESET,
+        "physics.forward",
+        "recorder_manager.record_post_reset",
+        "observation_manager.compute(update_history=True)",
+    ]
+
+
+def test_physics_owns_the_decimation(env, monkeypatch):
+    substeps = []
+    original = env.physics.step
+    monkeypatch.setattr(env.physics, "step", lambda n: (substeps.append(n), original(n)))
+    env.step(torch.zeros(3, 1))
+    assert substeps == [2]
