@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from lab_core.errors import ConfigError
+
 MAX_SEED = 2**32 - 1
 """Largest seed that every generator accepts (numpy takes 32 bits)."""
 
@@ -26,12 +28,12 @@ def seed_everything(seed: int | None, deterministic: bool = False) -> int:
         The seed in use, to be stored with the run.
 
     Raises:
-        ValueError: The seed is out of range.
+        ConfigError: The seed is out of range.
     """
     if seed is None or seed == -1:
         seed = random.SystemRandom().randint(0, 2**31 - 1)
     if not 0 <= seed <= MAX_SEED:
-        raise ValueError(f"The seed must be in 0 .. {MAX_SEED}, or None or -1 to draw one; got {seed}.")
+        raise ConfigError(f"The seed must be in 0 .. {MAX_SEED}, or None or -1 to draw one; got {seed}.")
     os.environ["PYTHONHASHSEED"] = str(seed)  # for child processes; this one has read it already
     random.seed(seed)
     np.random.seed(seed)

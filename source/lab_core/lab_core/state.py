@@ -22,6 +22,12 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 from torch import Tensor
 
+from lab_core.errors import LabError
+
+
+class StateError(LabError, ValueError):
+    """A saved state does not fit the object that shall take it."""
+
 
 class Stateful:
     """Mixin that saves and restores the state of an object and of everything below it."""
@@ -46,7 +52,7 @@ class Stateful:
             state: What :meth:`state_dict` returned, tensors on any device.
 
         Raises:
-            ValueError: Keys are missing or unknown, or a shape or dtype differs. All mismatches are listed, and
+            StateError: Keys are missing or unknown, or a shape or dtype differs. All mismatches are listed, and
                 nothing has been changed.
         """
         leaves = dict(_walk(self))
@@ -55,7 +61,7 @@ class Stateful:
         for path in leaves.keys() & state.keys():
             problems += _mismatch(path, leaves[path], state[path])
         if problems:
-            raise ValueError(f"State does not fit {type(self).__name__}:\n  " + "\n  ".join(sorted(problems)))
+            raise StateError(f"State does not fit {type(self).__name__}:\n  " + "\n  ".join(sorted(problems)))
         for path, leaf in leaves.items():
             _write(leaf, state[path])
 

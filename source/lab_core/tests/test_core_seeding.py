@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab_core import sampling
+from lab_core.errors import ConfigError
 from lab_core.seeding import make_generator, rank_seed, rng_state, seed_everything, set_rng_state
 
 
@@ -54,7 +55,7 @@ def test_a_drawn_seed_is_returned_and_repeats_the_run(request_seed):
 
 @pytest.mark.parametrize("seed", [-2, 2**32])
 def test_seeds_out_of_range_are_refused(seed):
-    with pytest.raises(ValueError, match=str(seed)):
+    with pytest.raises(ConfigError, match=str(seed)):
         seed_everything(seed)
 
 

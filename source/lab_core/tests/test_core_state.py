@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lab_core.state import Stateful, named_tensors
+from lab_core.state import StateError, Stateful, named_tensors
 
 
 class Timer(Stateful):
@@ -123,7 +123,7 @@ def test_mismatches_are_listed_together_and_change_nothing():
     state["pair.1.0"] = torch.ones(2)
     state["network.bias"] = 4
     state["terms.push.count"] = torch.zeros(())
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(StateError) as error:
         manager.load_state_dict(state)
     for line in (
         "does not fit Manager",

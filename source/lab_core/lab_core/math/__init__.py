@@ -1,0 +1,71 @@
+"""Rotations and frames in torch: quaternions xyzw, world z up, gradients that hold at zero error."""
+
+from lab_core.math.angles import normalize, wrap_to_pi
+from lab_core.math.conversions import (
+    euler_xyz_from_quat,
+    matrix_from_quat,
+    matrix_from_rotation_6d,
+    quat_from_angle_axis,
+    quat_from_euler_xyz,
+    quat_from_matrix,
+    rotation_6d_from_matrix,
+    rotation_angle_squared,
+)
+from lab_core.math.heading import heading, yaw_quat
+from lab_core.math.quaternions import (
+    quat_angle_squared,
+    quat_apply,
+    quat_apply_inverse,
+    quat_box_minus,
+    quat_box_plus,
+    quat_conjugate,
+    quat_error_magnitude,
+    quat_exp,
+    quat_inv,
+    quat_log,
+    quat_mul,
+    quat_slerp,
+    quat_unique,
+    random_orientation,
+)
+from lab_core.math.transforms import (
+    com_lin_vel_from_link,
+    combine_frame_transforms,
+    link_lin_vel_from_com,
+    subtract_frame_transforms,
+    transform_points,
+)
+
+__all__ = [
+    "com_lin_vel_from_link",
+    "combine_frame_transforms",
+    "euler_xyz_from_quat",
+    "heading",
+    "link_lin_vel_from_com",
+    "matrix_from_quat",
+    "matrix_from_rotation_6d",
+    "normalize",
+    "quat_angle_squared",
+    "quat_apply",
+    "quat_apply_inverse",
+    "quat_box_minus",
+    "quat_box_plus",
+    "quat_conjugate",
+    "quat_error_magnitude",
+    "quat_exp",
+    "quat_from_angle_axis",
+    "quat_from_euler_xyz",
+    "quat_from_matrix",
+    "quat_inv",
+    "quat_log",
+    "quat_mul",
+    "quat_slerp",
+    "quat_unique",
+    "random_orientation",
+    "rotation_6d_from_matrix",
+    "rotation_angle_squared",
+    "subtract_frame_transforms",
+    "transform_points",
+    "wrap_to_pi",
+    "yaw_quat",
+]
