@@ -10,12 +10,12 @@ The names of a group are known without importing anything; an object is imported
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from lab_core.config.references import resolve_reference
 from lab_core.errors import ConfigError, PluginError, UnknownBackendError, UnknownTaskError, unknown_name_message
 
 
@@ -145,13 +145,10 @@ def backend_class(name: str) -> type:
 def _resolve(target: str | Callable[..., Any], what: str) -> Callable[..., Any]:
     if callable(target):
         return target
-    module, separator, name = target.partition(":")
-    if not separator:
-        raise PluginError(f"{what}: {target!r} is not of the form 'module:name'")
     try:
-        return getattr(importlib.import_module(module), name)
-    except Exception as error:
-        raise PluginError(f"{what} cannot be loaded from {target!r}: {type(error).__name__}: {error}") from error
+        return resolve_reference(target)
+    except ConfigError as error:
+        raise PluginError(f"{what} cannot be loaded: {error}") from error
 
 
 def _distribution(point: EntryPoint) -> str:

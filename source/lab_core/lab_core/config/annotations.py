@@ -27,7 +27,7 @@ def field_types(cls: type) -> dict[str, Any]:
         for name, annotation in inspect.get_annotations(base).items():
             try:
                 found[name] = eval(annotation, namespace) if isinstance(annotation, str) else annotation
-            except NameError:
+            except (NameError, AttributeError, TypeError):
                 found[name] = Any
     return found
 

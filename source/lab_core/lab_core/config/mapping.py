@@ -91,6 +91,7 @@ def _merges_by_element(current: Any, value: Any) -> bool:
         isinstance(current, (list, tuple))
         and isinstance(value, (list, tuple))
         and len(current) > 0
+        and len(value) > 0
         and all(map(is_dataclass_instance, current))
         and all(isinstance(change, Mapping) for change in value)
     )

@@ -216,7 +216,8 @@ class _Reader:
         if node.tag.startswith("!cfg:"):
             return self._dataclass(node, path)
         if node.tag not in self._tags:
-            raise self._error(node, path, unknown_name_message("tag", node.tag, ["!cfg:module:Class", *self._tags]))
+            ours = ["!cfg:module:Class", *(tag for tag in self._tags if tag.startswith("!"))]
+            raise self._error(node, path, unknown_name_message("tag", node.tag, ours))
         return self._tags[node.tag](node, path)
 
     def _dataclass(self, node: yaml.Node, path: str) -> Any:

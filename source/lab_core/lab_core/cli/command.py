@@ -1,0 +1,99 @@
+"""The `lab` command: finds its sub-commands in the installed packages and runs one."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.abc import InspectLoader
+
+from lab_core.errors import LabError, nearest
+from lab_core.registry import EntryPointGroup
+
+COMMANDS = EntryPointGroup("lab.commands", "command")
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as of a shell."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `lab` with `argv` (default: the process's own arguments) and return its exit code.
+
+    0 success, 1 an error that the user can act upon (`LabError`, printed in one line; all of it with `LAB_DEBUG=1`),
+    2 a wrong command or option, 130 Ctrl-C.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if not argv or argv[0] in ("-h", "--help"):
+        _print_help()
+        return 0
+    if argv[0] == "--version":
+        _print_versions()
+        return 0
+    name, arguments = argv[0], argv[1:]
+    if name not in COMMANDS.names():
+        _print_unknown(name)
+        return 2
+    try:
+        return COMMANDS.load(name)(arguments) or 0
+    except LabError as error:
+        if os.environ.get("LAB_DEBUG", "0") not in ("", "0"):
+            traceback.print_exc()
+        from lab_core.cli.console import print_error
+
+        print_error(str(error))
+        return 1
+    except KeyboardInterrupt:
+        from lab_core.cli.console import print_error
+
+        print_error("interrupted")
+        return INTERRUPTED
+
+
+def _print_help() -> None:
+    names = COMMANDS.names()
+    width = max(map(len, names), default=0)
+    lines = [f"  {name:{width}}  {_summary(name)}" for name in names]
+    print("usage: lab COMMAND [OPTIONS]\n\nTrain, watch and export robot policies.\n\ncommands:")
+    print("\n".join(lines) or "  (none installed)")
+    print("\noptions:\n  -h, --help  this text; `lab COMMAND --help` explains one command")
+    print("  --version   versions of the installed packages")
+    print("\nexample:\n  lab list")
+
+
+def _summary(command: str) -> str:
+    """First line of the docstring of a command's function or else its module, read without importing them."""
+    try:
+        module, _, function = COMMANDS.entry_point(command).value.partition(":")
+        source = _source(module)
+    except Exception as error:
+        return f"(not available: {error})"
+    tree = ast.parse(source)
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    text = ast.get_docstring(next(functions, tree)) or ast.get_docstring(tree) or ""
+    return text.partition("\n")[0]
+
+
+def _source(module: str) -> str:
+    spec = importlib.util.find_spec(module)  # imports the packages above the module, not the module
+    source = spec.loader.get_source(module) if spec and isinstance(spec.loader, InspectLoader) else None
+    if source is None:
+        raise ModuleNotFoundError(f"no module named {module!r}")
+    return source
+
+
+def _print_unknown(name: str) -> None:
+    from lab_core.cli.console import print_error
+
+    close = nearest(name, COMMANDS.names())
+    hint = f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+    print_error(f"unknown command {name!r}.{hint} `lab --help` lists all commands.")
+
+
+def _print_versions() -> None:
+    from lab_core.cli.info import lab_versions
+
+    for package, version in lab_versions().items():
+        print(package, version)

@@ -1,0 +1,167 @@
+"""The `lab` command and its sub-commands `list` and `info`."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+
+import pytest
+
+from lab_core.cli import main
+from lab_core.cli.console import print_table
+from lab_core.cli.info import PROBES, collect, lab_versions
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """An installed package with commands and tasks, some of them broken."""
+    info = tmp_path / "cli_plugin-3.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: cli_plugin\nVersion: 3.2\nRequires-Dist: lab-core>=0\n"
+    )
+    (info / "entry_points.txt").write_text(
+        "[lab.commands]\ndance = cli_plugin:main\nfail = cli_plugin:fail\nstop = cli_plugin:stop\n"
+        "crash = cli_plugin:crash\nbroken = cli_plugin_broken:main\ngone = cli_plugin_gone:main\n"
+        "[lab.tasks]\nPlugin-Dance = cli_plugin:TASK\nPlugin-Broken = cli_plugin_broken:TASK\n"
+    )
+    (tmp_path / "cli_plugin_broken.py").write_text('"""Breaks."""\nimport a_module_that_is_not_installed\n')
+    source = '''
+        """Module text."""
+        from lab_core.errors import ConfigError
+        from lab_core.registry import TaskSpec
+
+        TASK = TaskSpec(id="Plugin-Dance", env_cfg="x:y", agents={"ppo": "x:z"}, description="Dance [red]well[/red].")
+
+        def main(argv):
+            """Make the robot dance.
+
+            More text.
+            """
+            print("dancing", *argv)
+            return 5 if argv else None
+
+        def fail(argv):
+            raise ConfigError("rewards.alive: [bold]wrong[/bold]")
+
+        def stop(argv):
+            raise KeyboardInterrupt
+
+        def crash(argv):
+            raise ZeroDivisionError
+    '''
+    (tmp_path / "cli_plugin.py").write_text(textwrap.dedent(source))
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
+def test_help_lists_commands_with_their_first_line(plugin, argv, capsys):
+    assert main(argv) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "dance Make the robot dance." in lines
+    assert "fail Module text." in lines
+    assert "broken Breaks." in lines  # nothing was imported
+    assert "gone (not available: no module named 'cli_plugin_gone')" in lines
+    assert any(line.startswith("info Show versions") for line in lines)
+
+
+def test_arguments_and_exit_code_pass_through(plugin, capsys):
+    assert main(["dance"]) == 0
+    assert main(["dance", "--fast"]) == 5
+    assert capsys.readouterr().out == "dancing\ndancing --fast\n"
+
+
+def test_unknown_command_suggests_the_nearest(plugin, capsys):
+    assert main(["dnace"]) == 2
+    assert capsys.readouterr().err.startswith("error: unknown command 'dnace'. Did you mean 'dance'?")
+
+
+def test_broken_command_is_named(plugin, capsys):
+    assert main(["broken"]) == 1
+    message = capsys.readouterr().err
+    assert "command 'broken' of package 'cli_plugin'" in message and "a_module_that_is_not_installed" in message
+
+
+def test_own_errors_are_one_line_without_markup(plugin, capsys, monkeypatch):
+    monkeypatch.delenv("LAB_DEBUG", raising=False)
+    assert main(["fail"]) == 1
+    assert capsys.readouterr().err == "error: rewards.alive: [bold]wrong[/bold]\n"
+
+
+def test_debug_shows_the_traceback(plugin, capsys, monkeypatch):
+    monkeypatch.setenv("LAB_DEBUG", "1")
+    assert main(["fail"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_other_errors_are_not_hidden(plugin):
+    with pytest.raises(ZeroDivisionError):
+        main(["crash"])
+
+
+def test_interrupt_exits_130(plugin, capsys):
+    assert main(["stop"]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
+def test_version_names_every_package_on_top_of_lab_core(plugin, capsys):
+    assert main(["--version"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "cli_plugin 3.2" in lines
+    assert f"lab_core {lab_versions()['lab_core']}" in lines
+
+
+def test_list_shows_tasks_and_names_broken_ones(plugin, capsys):
+    assert main(["list"]) == 0
+    captured = capsys.readouterr()
+    lines = [" ".join(line.split()) for line in captured.out.splitlines()]
+    assert "Plugin-Dance cli_plugin ppo Dance [red]well[/red]." in lines
+    assert "Plugin-Broken" not in captured.out
+    assert "warning: task 'Plugin-Broken' of package 'cli_plugin' cannot be loaded" in captured.err
+
+
+def test_list_filters_by_keyword(plugin, capsys):
+    assert main(["list", "--keyword", "PLUGIN-dance"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["task", "Plugin-Dance"]
+    assert main(["list", "--keyword", "no such task"]) == 0
+    assert capsys.readouterr().out == "no task matches 'no such task'\n"
+
+
+def test_list_refuses_unknown_options(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["list", "--keywrod", "x"])
+    assert caught.value.code == 2
+    assert "--keyword" in capsys.readouterr().err
+
+
+def test_plain_table_is_aligned(capsys):
+    print_table(("a", "b"), [("long cell", "x"), ("c", "")])
+    assert capsys.readouterr().out == "a          b\nlong cell  x\nc\n"
+
+
+def test_info_reports_versions_and_machine(capsys):
+    assert main(["info"]) == 0
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert {"torch", "python", "lab_core", "memory"} <= set(rows)
+
+
+def test_a_failing_probe_is_a_warning():
+    def fails() -> dict[str, str]:
+        raise OSError("no such file")
+
+    def warns() -> dict[str, str]:
+        warnings.warn("the driver is\ntoo old", stacklevel=2)
+        return {"gpu": "none"}
+
+    rows, problems = collect({"fan speed": fails, "GPU": warns})
+    assert rows == [("gpu", "none")]
+    assert problems == ["fan speed cannot be determined: OSError: no such file", "the driver is too old"]
+
+
+def test_info_survives_a_machine_without_anything(monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "")
+    for name in ("sysconf", "sched_getaffinity"):
+        monkeypatch.delattr(f"os.{name}", raising=False)
+    _, problems = collect(PROBES)
+    assert any(problem.startswith("memory cannot be determined: AttributeError") for problem in problems)
