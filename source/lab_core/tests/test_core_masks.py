@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab_core.masks import masked_copy_, masked_mean, resolve_mask
@@ -12,6 +12,7 @@ from lab_core.masks import masked_copy_, masked_mean, resolve_mask
 NUM_ENVS = 6
 
 
+@settings(deadline=None)
 @given(ids=st.lists(st.integers(0, NUM_ENVS - 1)))
 def test_every_form_of_the_same_ids_gives_the_same_mask(ids):
     expected = [env in ids for env in range(NUM_ENVS)]
@@ -21,6 +22,7 @@ def test_every_form_of_the_same_ids_gives_the_same_mask(ids):
         assert resolve_mask(selection, NUM_ENVS, "cpu").tolist() == expected
 
 
+@settings(deadline=None)
 @given(start=st.none() | st.integers(-8, 8), stop=st.none() | st.integers(-8, 8), step=st.integers(1, 3))
 def test_slices_select_as_in_python(start, stop, step):
     selection = slice(start, stop, step)
@@ -108,6 +110,7 @@ def test_masked_copy_refuses_a_larger_source():
     assert dst.shape == (3, 1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.floats(-100.0, 100.0, width=32)), min_size=1))
 def test_masked_mean_matches_python(rows):
     mask = torch.tensor([selected for selected, _ in rows])

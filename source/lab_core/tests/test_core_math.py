@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab_core import math as lm
@@ -235,6 +235,7 @@ def test_euler_angles_rebuild_the_rotation_near_the_pole_in_float32(pitch):
 # Angles
 
 
+@settings(deadline=None)
 @given(angle=st.floats(-1e4, 1e4))
 def test_wrap_to_pi_stays_in_range_and_on_the_circle(angle):
     wrapped = lm.wrap_to_pi(torch.tensor(angle, dtype=torch.float64)).item()

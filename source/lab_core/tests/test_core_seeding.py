@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab_core import sampling
@@ -22,10 +22,10 @@ def _restore_global_state(monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
     state = rng_state()
-    deterministic, benchmark = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    deterministic, benchmark = torch.get_deterministic_debug_mode(), torch.backends.cudnn.benchmark
     yield
     set_rng_state(state)
-    torch.use_deterministic_algorithms(deterministic)
+    torch.set_deterministic_debug_mode(deterministic)
     torch.backends.cudnn.benchmark = benchmark
 
 
@@ -60,7 +60,7 @@ def test_seeds_out_of_range_are_refused(seed):
 
 
 def test_deterministic_switches_torch_over():
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode("default")
     seed_everything(1)
     assert not torch.are_deterministic_algorithms_enabled()
     seed_everything(1, deterministic=True)
@@ -111,6 +111,7 @@ def test_samplers_leave_the_global_generator_alone():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@settings(deadline=None)
 @given(low=st.floats(-1e3, 1e3, width=32), width=st.floats(0.0, 1e3, width=32), seed=st.integers(0, 2**31))
 def test_uniform_stays_in_its_range(low, width, seed):
     draws = sampling.uniform(low, low + width, (32,), make_generator(seed))

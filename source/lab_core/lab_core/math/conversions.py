@@ -94,7 +94,7 @@ def matrix_from_rotation_6d(rotation: Tensor) -> Tensor:
 
 
 def quat_from_euler_xyz(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
-    """Quaternion ``(..., 4)`` of Rz(yaw) Ry(pitch) Rx(roll), angles ``(...)`` [rad]: about the fixed x, then y, then z."""
+    """Quaternion ``(..., 4)`` of Rz(yaw) Ry(pitch) Rx(roll), angles ``(...)`` [rad]: about fixed x, then y, then z."""
     cos_r, sin_r = torch.cos(0.5 * roll), torch.sin(0.5 * roll)
     cos_p, sin_p = torch.cos(0.5 * pitch), torch.sin(0.5 * pitch)
     cos_y, sin_y = torch.cos(0.5 * yaw), torch.sin(0.5 * yaw)
