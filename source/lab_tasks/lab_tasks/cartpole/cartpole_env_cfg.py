@@ -17,7 +17,7 @@ from lab_core.managers import (
 )
 from lab_core.physics import PhysicsCfg
 from lab_core.scene import CameraCfg, GroundCfg, SceneCfg
-from lab_newton import MuJoCoSolverCfg, NewtonCfg
+from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
 
 from lab_tasks.robots import cartpole_cfg
 
@@ -27,7 +27,7 @@ POLE = "cart_to_pole"
 
 def cartpole_physics_cfg() -> PhysicsCfg:
     """Returns physics at 120 Hz; nothing ever touches anything."""
-    return NewtonCfg(dt=1 / 120, solver=MuJoCoSolverCfg(njmax=5, nconmax=3, disable_contacts=True))
+    return NewtonCfg(dt=1 / 120, solver=MuJoCoSolverCfg(njmax=5, nconmax=3, contacts=False))
 
 
 def cartpole_scene_cfg() -> SceneCfg:
