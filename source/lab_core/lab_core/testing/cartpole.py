@@ -59,7 +59,11 @@ def analytic_cartpole_env_cfg(num_envs: int = 8, episode_length_s: float = 5.0) 
             "reset_pole": EventTermCfg(
                 func=mdp.reset_joints_by_offset,
                 mode="reset",
-                params={"position_range": (-quarter, quarter), "velocity_range": (-quarter, quarter), "asset_cfg": pole},
+                params={
+                    "position_range": (-quarter, quarter),
+                    "velocity_range": (-quarter, quarter),
+                    "asset_cfg": pole,
+                },
             ),
         },
         rewards={
