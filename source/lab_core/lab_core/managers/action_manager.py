@@ -38,6 +38,9 @@ class ActionTerm(Stateful, ABC):
         UnknownNameError: the scene has no such entity.
     """
 
+    cfg: Any
+    """Configuration in use, of the class that built the term."""
+
     def __init__(self, cfg: ActionTermCfg, env: RLEnv) -> None:
         self.cfg = cfg
         self._env = env

@@ -35,6 +35,9 @@ class CommandTermCfg:
 class CommandTerm(Stateful, ABC):
     """Draws and updates one command. Subclasses define :attr:`command` and the three hooks below it."""
 
+    cfg: Any
+    """Configuration in use, of the class that built the term."""
+
     def __init__(self, cfg: CommandTermCfg, env: RLEnv) -> None:
         check_range(cfg.resampling_time_range, "resampling_time_range")
         self.cfg = cfg

@@ -120,10 +120,10 @@ class ManagerBase(Stateful, Generic[CfgT]):
         cfg = self._checked_copy(name, cfg)
         if isinstance(cfg.func, type):
             old = self._class_terms.get(name)
-            if type(old) is not cfg.func or not _same(self._built_params[name], cfg.params):
-                self._build_class_term(name, cfg)
-            else:
+            if old is not None and type(old) is cfg.func and _same(self._built_params[name], cfg.params):
                 old.cfg = cfg
+            else:
+                self._build_class_term(name, cfg)
         else:
             self._class_terms.pop(name, None)
         self._cfgs[name] = cfg

@@ -12,12 +12,23 @@ from lab_core.mdp.actions import (
     RelativeJointPositionAction,
     RelativeJointPositionActionCfg,
 )
+from lab_core.mdp.commands import (
+    NullCommand,
+    NullCommandCfg,
+    UniformVelocityCommand,
+    UniformVelocityCommandCfg,
+    UniformVelocityRanges,
+)
 from lab_core.mdp.curriculums import (
     modify_reward_weight,
+    modify_term_cfg,
 )
 from lab_core.mdp.events import (
+    push_by_setting_velocity,
+    randomize_actuator_gains,
     reset_joints_by_offset,
     reset_joints_by_scale,
+    reset_root_state_uniform,
     reset_scene_to_default,
 )
 from lab_core.mdp.metrics import (
@@ -80,8 +91,13 @@ __all__ = [
     "JointPositionActionCfg",
     "JointVelocityAction",
     "JointVelocityActionCfg",
+    "NullCommand",
+    "NullCommandCfg",
     "RelativeJointPositionAction",
     "RelativeJointPositionActionCfg",
+    "UniformVelocityCommand",
+    "UniformVelocityCommandCfg",
+    "UniformVelocityRanges",
     "action_l2",
     "action_rate_l2",
     "ang_vel_xy_l2",
@@ -113,10 +129,14 @@ __all__ = [
     "last_action",
     "lin_vel_z_l2",
     "modify_reward_weight",
+    "modify_term_cfg",
     "projected_gravity",
+    "push_by_setting_velocity",
+    "randomize_actuator_gains",
     "remaining_time_s",
     "reset_joints_by_offset",
     "reset_joints_by_scale",
+    "reset_root_state_uniform",
     "reset_scene_to_default",
     "root_ang_vel_w",
     "root_height_below_minimum",

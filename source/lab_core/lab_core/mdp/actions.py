@@ -38,8 +38,6 @@ class JointActionCfg(ActionTermCfg):
 class JointAction(ActionTerm):
     """Base of the joint actions: scale, offset and clip. Subclasses write the result to their target."""
 
-    cfg: JointActionCfg
-
     def __init__(self, cfg: JointActionCfg, env: RLEnv) -> None:
         super().__init__(cfg, env)
         self._joints = SceneEntityCfg(cfg.asset_name, joint_names=cfg.joint_names, preserve_order=cfg.preserve_order)
@@ -154,8 +152,6 @@ class JointPositionActionCfg(JointActionCfg):
 class JointPositionAction(JointAction):
     """Position target [rad or m]."""
 
-    cfg: JointPositionActionCfg
-
     def apply_actions(self) -> None:
         self._asset.data.joint_pos_target[:, self._joints.joint_ids] = self._processed_actions
 
@@ -194,8 +190,6 @@ class JointVelocityActionCfg(JointActionCfg):
 
 class JointVelocityAction(JointAction):
     """Velocity target [rad/s or m/s]."""
-
-    cfg: JointVelocityActionCfg
 
     def apply_actions(self) -> None:
         self._asset.data.joint_vel_target[:, self._joints.joint_ids] = self._processed_actions

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+from lab_core.errors import unknown_name_message
+from lab_core.managers import CurriculumTermCfg, ManagerTermBase, TermError
 
 if TYPE_CHECKING:
     from lab_core.envs import ManagerBasedRLEnv
@@ -17,3 +21,65 @@ def modify_reward_weight(
     if env.common_step_counter >= num_steps:
         env.reward_manager.weights = {term_name: weight}
     return env.reward_manager.get_term_cfg(term_name).weight
+
+
+class modify_term_cfg(ManagerTermBase):
+    """Changes the configuration of a term once, at environment step ``num_steps``.
+
+    Parameters:
+        manager_name: ``"action"``, ``"command"``, ``"event"``, ``"observation"``, ``"reward"`` or ``"termination"``.
+        term_name: Term of that manager; observation terms are called ``group/term``.
+        changes: Field -> new value; ``params`` is merged into the parameters in use.
+        num_steps: Environment steps before the change.
+    """
+
+    _state_fields = ("applied",)
+
+    def __init__(self, cfg: CurriculumTermCfg, env: ManagerBasedRLEnv) -> None:
+        super().__init__(cfg, env)
+        self._applied = False
+        self._changed_cfg()
+
+    @property
+    def applied(self) -> bool:
+        """Whether the change has been made. Setting it makes the change, as a resumed run must."""
+        return self._applied
+
+    @applied.setter
+    def applied(self, applied: bool) -> None:
+        if applied and not self._applied:
+            self._manager().set_term_cfg(self.cfg.params["term_name"], self._changed_cfg())
+            self._applied = True
+
+    def __call__(
+        self,
+        env: ManagerBasedRLEnv,
+        mask: torch.Tensor,
+        manager_name: str,
+        term_name: str,
+        changes: dict[str, Any],
+        num_steps: int,
+    ) -> float:
+        """Returns 1 once the change has been made, else 0."""
+        self.applied = env.common_step_counter >= num_steps
+        return float(self._applied)
+
+    def _manager(self) -> Any:
+        name = self.cfg.params["manager_name"]
+        if name not in _MANAGERS:
+            raise TermError(unknown_name_message("manager", name, _MANAGERS))
+        return getattr(self._env, f"{name}_manager")
+
+    def _changed_cfg(self) -> Any:
+        changes = dict(self.cfg.params["changes"])
+        cfg = self._manager().get_term_cfg(self.cfg.params["term_name"])
+        fields = [field.name for field in dataclasses.fields(cfg)]
+        for name in changes:
+            if name not in fields:
+                raise TermError(unknown_name_message(f"field of {type(cfg).__name__}", name, fields))
+        if "params" in changes:
+            changes["params"] = cfg.params | changes["params"]
+        return dataclasses.replace(cfg, **changes)
+
+
+_MANAGERS = ("action", "command", "event", "observation", "reward", "termination")

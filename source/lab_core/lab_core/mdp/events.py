@@ -7,12 +7,17 @@ all of them are done.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from lab_core.managers import SceneEntityCfg
-from lab_core.sampling import uniform
+from lab_core.errors import unknown_name_message
+from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError
+from lab_core.masks import masked_copy_
+from lab_core.math import quat_from_euler_xyz, quat_mul
+from lab_core.sampling import gaussian, log_uniform, uniform
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -69,3 +74,113 @@ def _write_joints(
     all_positions[:, ids] = position.clamp(low, high)
     all_velocities[:, ids] = velocity
     entity.write_joint_state(all_positions, all_velocities, mask)
+
+
+def reset_root_state_uniform(
+    env: RLEnv,
+    mask: torch.Tensor,
+    pose_range: dict[str, tuple[float, float]],
+    velocity_range: dict[str, tuple[float, float]],
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    """Root state = default, moved by uniform draws; keys x, y, z, roll, pitch, yaw, missing ones are 0.
+
+    Position: default + environment's origin + draw [m]. Orientation: default * q(roll, pitch, yaw) [rad]. Velocity of the centre of mass:
+    default + draw in the world frame [m/s, rad/s].
+    """
+    entity = env.scene[asset_cfg.name]
+    pose = _draw_six(env, pose_range, "pose_range")
+    velocity = _draw_six(env, velocity_range, "velocity_range")
+    default = entity.data.default_root_pose_w
+    position = default[:, :3] + env.scene.env_origins + pose[:, :3]
+    orientation = quat_mul(default[:, 3:], quat_from_euler_xyz(*pose[:, 3:].unbind(dim=1)))
+    entity.write_root_link_pose(torch.cat([position, orientation], dim=1), mask)
+    entity.write_root_com_velocity(entity.data.default_root_vel_w + velocity, mask)
+
+
+def push_by_setting_velocity(
+    env: RLEnv,
+    mask: torch.Tensor,
+    velocity_range: dict[str, tuple[float, float]],
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    """Adds a uniform draw to the velocity of the root's centre of mass, world frame.
+
+    Keys x, y, z [m/s], roll, pitch, yaw [rad/s]; missing ones are 0.
+    """
+    entity = env.scene[asset_cfg.name]
+    velocity = entity.data.root_com_vel_w + _draw_six(env, velocity_range, "velocity_range")
+    entity.write_root_com_velocity(velocity, mask)
+
+
+class randomize_actuator_gains(ManagerTermBase):
+    """Draws stiffness and damping of every selected joint, from the gains that the robot was built with.
+
+    Parameters:
+        stiffness_distribution_params, damping_distribution_params: (low, high), or (mean, standard deviation) for
+            gaussian; None leaves the gain alone.
+        operation: abs: gain = draw; scale: gain = default * draw; add: gain = default + draw. Never below 0.
+        distribution: uniform, log_uniform or gaussian.
+    """
+
+    _state_exclude = ("_defaults",)
+
+    def __init__(self, cfg: EventTermCfg, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        data = env.scene[cfg.params["asset_cfg"].name].data
+        self._defaults = {"stiffness": data.joint_stiffness.clone(), "damping": data.joint_damping.clone()}
+        for key, choices in (("operation", _OPERATIONS), ("distribution", _DISTRIBUTIONS)):
+            if cfg.params[key] not in choices:
+                raise TermError(unknown_name_message(key, str(cfg.params[key]), choices))
+
+    def __call__(
+        self,
+        env: RLEnv,
+        mask: torch.Tensor,
+        stiffness_distribution_params: tuple[float, float] | None = None,
+        damping_distribution_params: tuple[float, float] | None = None,
+        operation: Literal["add", "scale", "abs"] = "abs",
+        distribution: Literal["uniform", "log_uniform", "gaussian"] = "uniform",
+        asset_cfg: SceneEntityCfg = _ROBOT,
+    ) -> None:
+        data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
+        for name, gains, params in (
+            ("stiffness", data.joint_stiffness, stiffness_distribution_params),
+            ("damping", data.joint_damping, damping_distribution_params),
+        ):
+            if params is None:
+                continue
+            default = self._defaults[name][:, ids]
+            draw = _DISTRIBUTIONS[distribution](*params, default.shape, env.generator)
+            drawn = gains.clone()
+            drawn[:, ids] = _OPERATIONS[operation](default, draw).clamp(min=0.0)
+            masked_copy_(gains, drawn, mask)
+
+
+_OPERATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "add": torch.add,
+    "scale": torch.mul,
+    "abs": lambda default, draw: draw,
+}
+_DISTRIBUTIONS: dict[str, Callable[..., torch.Tensor]] = {
+    "uniform": uniform,
+    "log_uniform": log_uniform,
+    "gaussian": gaussian,
+}
+_SIX = ("x", "y", "z", "roll", "pitch", "yaw")
+
+
+def _draw_six(env: RLEnv, ranges: dict[str, tuple[float, float]], what: str) -> torch.Tensor:
+    """Uniform draws (N, 6) from ranges by name."""
+    for key in ranges:
+        if key not in _SIX:
+            raise TermError(f"{what}: {unknown_name_message('component', key, _SIX)}")
+    low, high = _bounds(tuple(tuple(ranges.get(key, (0.0, 0.0))) for key in _SIX), env.device)
+    return uniform(low, high, (env.num_envs, len(_SIX)), env.generator)
+
+
+@lru_cache(maxsize=128)
+def _bounds(ranges: tuple[tuple[float, float], ...], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Constants on the device, copied there once: the copy would wait for the device in every step."""
+    low, high = torch.tensor(ranges, device=device).unbind(dim=1)
+    return low, high

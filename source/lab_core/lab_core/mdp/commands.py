@@ -1,0 +1,158 @@
+"""Commands that need no terrain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+
+from lab_core.config import MISSING
+from lab_core.managers import CommandTerm, CommandTermCfg, TermError
+from lab_core.managers.manager_base import check_range
+from lab_core.masks import masked_copy_
+from lab_core.math import wrap_to_pi
+from lab_core.sampling import uniform
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+
+@dataclass(kw_only=True)
+class NullCommandCfg(CommandTermCfg):
+    """See :class:`NullCommand`."""
+
+    resampling_time_range: tuple[float, float] = (1e9, 1e9)
+
+    def build(self, env: RLEnv) -> NullCommand:
+        return NullCommand(self, env)
+
+
+class NullCommand(CommandTerm):
+    """A command without components (N, 0), for tasks that ask nothing but keep the term's place."""
+
+    def __init__(self, cfg: NullCommandCfg, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        self._command = torch.zeros(env.num_envs, 0, device=env.device)
+
+    @property
+    def command(self) -> torch.Tensor:
+        return self._command
+
+    def _resample(self, mask: torch.Tensor) -> None:
+        pass
+
+    def _update_command(self) -> None:
+        pass
+
+    def _update_metrics(self) -> None:
+        pass
+
+
+@dataclass(kw_only=True)
+class UniformVelocityRanges:
+    """Bounds of the uniform draws."""
+
+    lin_vel_x: tuple[float, float] = MISSING
+    """[m/s]."""
+    lin_vel_y: tuple[float, float] = MISSING
+    """[m/s]."""
+    ang_vel_z: tuple[float, float] = MISSING
+    """[rad/s]."""
+    heading: tuple[float, float] | None = None
+    """[rad]; needed with ``heading_command``."""
+
+
+@dataclass(kw_only=True)
+class UniformVelocityCommandCfg(CommandTermCfg):
+    """See :class:`UniformVelocityCommand`."""
+
+    asset_name: str = "robot"
+    ranges: UniformVelocityRanges = field(default_factory=UniformVelocityRanges)
+    heading_command: bool = False
+    """Steer the yaw rate towards a drawn heading instead of drawing it."""
+    heading_control_stiffness: float = 1.0
+    """Yaw rate per heading error [1/s]."""
+    rel_heading_envs: float = 1.0
+    """Share of commands that steer by heading, where ``heading_command`` is set."""
+    rel_standing_envs: float = 0.0
+    """Share of commands to stand still."""
+
+    def build(self, env: RLEnv) -> UniformVelocityCommand:
+        return UniformVelocityCommand(self, env)
+
+
+class UniformVelocityCommand(CommandTerm):
+    """Velocity (v_x, v_y, w_z) in the root-link frame (N, 3) [m/s, m/s, rad/s].
+
+    With a heading command w_z = clip(stiffness * wrap_to_pi(heading* - heading), ang_vel_z range) in every step.
+    Metrics: episode means of the errors ``error_vel_xy`` [m/s] and ``error_vel_yaw`` [rad/s].
+
+    Raises:
+        TermError: ``heading_command`` without a heading range, or a share outside 0 .. 1.
+    """
+
+    def __init__(self, cfg: UniformVelocityCommandCfg, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        self._data = env.scene[cfg.asset_name].data
+        self._command = torch.zeros(env.num_envs, 3, device=env.device)
+        self.heading_target = torch.zeros(env.num_envs, device=env.device)
+        """(N,) [rad]."""
+        self.is_heading_env = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+        self.is_standing_env = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+        self._metric_steps = torch.zeros(env.num_envs, device=env.device)
+        self.metrics["error_vel_xy"] = torch.zeros(env.num_envs, device=env.device)
+        self.metrics["error_vel_yaw"] = torch.zeros(env.num_envs, device=env.device)
+        self.set_cfg(cfg)
+
+    @property
+    def command(self) -> torch.Tensor:
+        return self._command
+
+    def set_cfg(self, cfg: UniformVelocityCommandCfg) -> None:
+        if cfg.asset_name != self.cfg.asset_name:
+            raise TermError("asset_name cannot change while the environment runs.")
+        if cfg.heading_command and cfg.ranges.heading is None:
+            raise TermError("heading_command needs ranges.heading.")
+        for share in ("rel_heading_envs", "rel_standing_envs"):
+            if not 0.0 <= getattr(cfg, share) <= 1.0:
+                raise TermError(f"{share} must be in 0 .. 1, got {getattr(cfg, share)}.")
+        for name in ("lin_vel_x", "lin_vel_y", "ang_vel_z", "heading"):
+            bounds = getattr(cfg.ranges, name)
+            if bounds is not None:
+                check_range(bounds, f"ranges.{name}")
+        super().set_cfg(cfg)
+
+    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        log = super().reset(mask)
+        masked_copy_(self._metric_steps, 0.0, mask)
+        return log
+
+    def _resample(self, mask: torch.Tensor) -> None:
+        ranges = self.cfg.ranges
+        drawn = [self._draw(ranges.lin_vel_x), self._draw(ranges.lin_vel_y), self._draw(ranges.ang_vel_z)]
+        masked_copy_(self._command, torch.stack(drawn, dim=1), mask)
+        if self.cfg.heading_command:
+            masked_copy_(self.heading_target, self._draw(ranges.heading), mask)
+            masked_copy_(self.is_heading_env, self._draw((0.0, 1.0)) <= self.cfg.rel_heading_envs, mask)
+        masked_copy_(self.is_standing_env, self._draw((0.0, 1.0)) <= self.cfg.rel_standing_envs, mask)
+
+    def _update_command(self) -> None:
+        if self.cfg.heading_command:
+            error = wrap_to_pi(self.heading_target - self._data.heading_w)
+            yaw_rate = (self.cfg.heading_control_stiffness * error).clamp(*self.cfg.ranges.ang_vel_z)
+            masked_copy_(self._command[:, 2], yaw_rate, self.is_heading_env)
+        masked_copy_(self._command, 0.0, self.is_standing_env)
+
+    def _update_metrics(self) -> None:
+        self._metric_steps.add_(1.0)
+        errors = {
+            "error_vel_xy": (self._command[:, :2] - self._data.root_com_lin_vel_b[:, :2]).norm(dim=1),
+            "error_vel_yaw": (self._command[:, 2] - self._data.root_ang_vel_b[:, 2]).abs(),
+        }
+        for name, error in errors.items():
+            mean = self.metrics[name]
+            mean.add_((error - mean) / self._metric_steps)
+
+    def _draw(self, bounds: tuple[float, float]) -> torch.Tensor:
+        return uniform(*bounds, (self._env.num_envs,), self._env.generator)
