@@ -1,0 +1,22 @@
+"""Stage capture: the Warp work of a step recorded once as graphs and replayed, on CUDA and on the CPU."""
+
+from __future__ import annotations
+
+from lab_warp.capture.capturable import Capturability, WarpCapturable, capturability
+from lab_warp.capture.context import CaptureContext, CaptureError, StageReport
+from lab_warp.capture.stage import CapturedStage, HasCaptureContext, captured, captured_stages, eager, record_torch
+
+__all__ = [
+    "Capturability",
+    "CaptureContext",
+    "CaptureError",
+    "CapturedStage",
+    "HasCaptureContext",
+    "StageReport",
+    "WarpCapturable",
+    "capturability",
+    "captured",
+    "captured_stages",
+    "eager",
+    "record_torch",
+]
