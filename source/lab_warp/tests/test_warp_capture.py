@@ -416,7 +416,7 @@ def test_captured_rollout_equals_the_eager_one_bitwise(device: str) -> None:
     captured_steps, eager_steps = rollout(True), rollout(False)
     np.testing.assert_array_equal(captured_steps, eager_steps)
     assert (captured_steps == 0.25).all(axis=1).any()  # the conditional was taken
-    assert len(np.unique(captured_steps)) > 50
+    assert len(np.unique(captured_steps)) > 10
 
 
 @pytest.mark.gpu
