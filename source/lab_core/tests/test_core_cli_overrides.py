@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,7 @@ class Scene:
 class Env:
     scene: Scene = field(default_factory=Scene)
     rewards: dict[str, RewardTerm | None] = field(default_factory=dict)
+    joint_pos: Mapping[str, float] = field(default_factory=lambda: {".*_hip": 0.1, ".*": 0.0})
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     frame: Frame = Frame.WORLD
     seed: int | None = 42
@@ -73,6 +74,9 @@ class Env:
     fast: bool = False
     joints: slice = field(default_factory=lambda: slice(None))
     asset: str = MISSING
+    bodies: str | Sequence[str] | None = ("base",)
+    rate: float = 50
+    offsets: list[float] = field(default_factory=lambda: (1.0, 2.0))  # type: ignore[arg-type]
     steps: int = field(default=0, init=False)
 
 
@@ -134,6 +138,7 @@ def track_params(args: TrainArgs) -> dict[str, Any]:
         (f"--env.rewards.alive.func {__name__}:track", lambda args: args.env.rewards["alive"].func, track),
         ("--env.rewards.alive.params {std:\\ 3}", lambda args: args.env.rewards["alive"].params, {"std": 3}),
         ("--env.ranges.x -2 2", lambda args: args.env.ranges, {"x": (-2.0, 2.0)}),
+        ("--env.joint-pos.*_hip 1", lambda args: args.env.joint_pos, {".*_hip": 1.0, ".*": 0.0}),
         ("--env.frame BODY", lambda args: args.env.frame, Frame.BODY),
         ("--env.seed None", lambda args: args.env.seed, None),
         ("--env.clip -5 5", lambda args: args.env.clip, (-5.0, 5.0)),
@@ -142,6 +147,10 @@ def track_params(args: TrainArgs) -> dict[str, Any]:
         ("--env.fast", lambda args: args.env.fast, True),
         ("--env.no-fast", lambda args: args.env.fast, False),
         ("--env.joints !slice\\ [0,2,null]", lambda args: args.env.joints, slice(0, 2)),
+        ("--env.bodies foot.* 2", lambda args: args.env.bodies, ("foot.*", "2")),
+        ("--env.bodies None", lambda args: args.env.bodies, None),
+        ("--env.rate 25", lambda args: args.env.rate, 25.0),
+        ("--env.offsets 3 4", lambda args: args.env.offsets, [3.0, 4.0]),
         ("--env.asset 64", lambda args: args.env.asset, "64"),
         ("--agent.learning-rate 3e-4", lambda args: args.agent.learning_rate, 3e-4),
         ("--agent.hidden_dims 64 32 16", lambda args: args.agent.hidden_dims, (64, 32, 16)),

@@ -11,7 +11,7 @@ import inspect
 import textwrap
 import typing
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -31,6 +31,7 @@ from lab_core.config.annotations import (
     entry_type,
     field_names,
     is_dataclass_instance,
+    is_form_of,
     options,
 )
 from lab_core.config.missing import MISSING
@@ -126,7 +127,7 @@ class _Options:
         if _has_options(value, field_type):
             self._declared[id(value)] = field_type
             field_type = type(value)
-        elif value is MISSING or not _is_simple(field_type):
+        elif not (_is_simple(field_type) and _fits(value, field_type)):
             field_type = _yaml_type(field_type, value)
         helptext = functools.partial(_field_help, type(part), key) if is_dataclass_instance(part) else None
         return StructFieldSpec(name=str(key), type=field_type, default=value, helptext=helptext)
@@ -137,9 +138,7 @@ def _has_options(value: Any, declared: Any) -> bool:
     if is_dataclass_instance(value):
         return True
     if isinstance(value, dict):  # `float | dict[str, float]` is one option: it may become a number
-        return bool(value) and all(
-            typing.get_origin(t) is dict or t in (dict, type(None), Any) for t in options(declared)
-        )
+        return bool(value) and all(t in (type(None), Any) or is_form_of(t, Mapping) for t in options(declared))
     return isinstance(value, (list, tuple)) and any(
         is_dataclass_instance(item) or _has_options(item, Any) for item in value
     )
@@ -161,9 +160,17 @@ def _is_simple(declared: Any) -> bool:
         return True
     if isinstance(declared, type) and origin is None:
         return declared in (bool, int, float, str, type(None), Path) or issubclass(declared, enum.Enum)
-    if origin in (tuple, list, Sequence) or options(declared) != (declared,):
+    if origin in (tuple, list) or options(declared) != (declared,):
         return all(item is Ellipsis or _is_simple(item) for item in typing.get_args(declared))
     return declared is None
+
+
+def _fits(value: Any, declared: Any) -> bool:
+    """Whether `value` is of type `declared` as it is; tyro is strict about defaults."""
+    try:
+        return value is not MISSING and repr(coerce(value, declared, "")) == repr(value)
+    except ConfigError:
+        return False
 
 
 # Values read as YAML
@@ -201,7 +208,7 @@ def _read(tokens: list[str], declared: Any, current: Any) -> Any:
         whole = not isinstance(current, (list, tuple)) or isinstance(values[0], (list, tuple, type(None)))
         forms = [*single, values] if whole else [values, *single]
     elif not isinstance(current, list):
-        forms = [tuple(values)]
+        forms = [tuple(values), tuple(tokens)]
     problems = []
     for form in forms:
         try:

@@ -38,11 +38,11 @@ def entry_type(container: object, declared: Any, key: Any) -> Any:
         return field_types(type(container)).get(key, Any)
     for option in options(declared):
         arguments = typing.get_args(option)
-        if isinstance(container, Mapping) and _is_form_of(option, Mapping) and len(arguments) == 2:
+        if isinstance(container, Mapping) and is_form_of(option, Mapping) and len(arguments) == 2:
             return arguments[1]
         if isinstance(container, tuple) and typing.get_origin(option) is tuple and arguments:
             return arguments[0] if arguments[-1] is Ellipsis else arguments[key] if key < len(arguments) else Any
-        if isinstance(container, Sequence) and _is_form_of(option, Sequence) and arguments:
+        if isinstance(container, Sequence) and is_form_of(option, Sequence) and arguments:
             return arguments[0]
     return Any
 
@@ -198,7 +198,7 @@ def _new_dataclass(cls: Any, values: Mapping[Any, Any], path: str) -> Any:
         raise ConfigError(f"{path}: {cls.__name__} refuses its values: {error}") from error
 
 
-def _is_form_of(declared: Any, abstract: type) -> bool:
+def is_form_of(declared: Any, abstract: type) -> bool:
     """Whether `declared`, such as `dict[str, int]` or `list`, is a form of the abstract class."""
     origin = _origin(declared)
     return isinstance(origin, type) and issubclass(origin, abstract) and origin is not str
