@@ -7,6 +7,8 @@ import pytest
 import check_wheels
 import workspace
 
+pytestmark = pytest.mark.slow
+
 
 def test_sound_wheels_pass(skeleton):
     result = skeleton.run("check_wheels.py")

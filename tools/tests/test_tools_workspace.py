@@ -59,13 +59,11 @@ def run_pytest(skeleton, test: str) -> subprocess.CompletedProcess[str]:
     """Run one test of lab_core under the workspace's pytest settings."""
     skeleton.write("source/lab_core/tests/test_settings.py", test)
     command = [sys.executable, "-m", "pytest", "source/lab_core/tests", "-q"]
-    environment = {**os.environ, "PYTHONPATH": str(skeleton.root / "source" / "lab_core")}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     return subprocess.run(command, cwd=skeleton.root, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    ("place", "outcome"), [("lab_core.old", "1 failed"), ("lab_coreutils", "1 passed"), ("numpy.core", "1 passed")]
-)
+@pytest.mark.parametrize(("place", "outcome"), [("lab_core.old", "1 failed"), ("lab_coreutils", "1 passed")])
 def test_deprecated_calls_fail_in_our_code_only(skeleton, place, outcome):
     call = f"warnings.warn_explicit('old', DeprecationWarning, 'x.py', 1, module='{place}')"
     assert outcome in run_pytest(skeleton, f"import warnings\n\n\ndef test_call():\n    {call}\n").stdout
