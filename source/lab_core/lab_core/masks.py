@@ -74,12 +74,14 @@ def masked_copy_(dst: Tensor, src: Tensor | float, mask: Tensor) -> Tensor:
 
     Returns:
         ``dst``.
+
+    Raises:
+        RuntimeError: ``src`` does not broadcast to ``dst``.
     """
     rows = expand_mask(mask, dst)
     if not isinstance(src, Tensor):
         return dst.masked_fill_(rows, src)
-    # expand_as first: where() would otherwise resize `out`, and with it move the buffer, for a larger src
-    return torch.where(rows, src.to(dst.dtype).expand_as(dst), dst, out=dst)
+    return torch.where(rows, src.to(dst.dtype), dst, out=dst)
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
