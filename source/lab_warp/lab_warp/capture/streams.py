@@ -7,10 +7,12 @@ captured. So stages stay on Warp's stream, and explicit waits are needed only wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 import warp as wp
+
+_NO_WAIT = nullcontext()
 
 
 def warp_stream_as_torch(device: wp.Device) -> torch.cuda.ExternalStream:
@@ -18,34 +20,25 @@ def warp_stream_as_torch(device: wp.Device) -> torch.cuda.ExternalStream:
     return torch.cuda.ExternalStream(device.stream.cuda_stream, device=f"cuda:{device.ordinal}")
 
 
-@contextmanager
-def warp_turn(device: wp.Device) -> Iterator[None]:
+def warp_turn(device: wp.Device) -> AbstractContextManager[None]:
     """Warp work inside runs after torch's earlier work and before its later work."""
     side_stream = _side_stream(device)
-    if side_stream is None:
-        yield
-        return
-    warp_stream = warp_stream_as_torch(device)
-    warp_stream.wait_stream(side_stream)
-    try:
-        yield
-    finally:
-        side_stream.wait_stream(warp_stream)
+    return _NO_WAIT if side_stream is None else _between(side_stream, warp_stream_as_torch(device))
+
+
+def torch_turn(device: wp.Device) -> AbstractContextManager[None]:
+    """Torch work inside runs after Warp's earlier work and before its later work."""
+    side_stream = _side_stream(device)
+    return _NO_WAIT if side_stream is None else _between(warp_stream_as_torch(device), side_stream)
 
 
 @contextmanager
-def torch_turn(device: wp.Device) -> Iterator[None]:
-    """Torch work inside runs after Warp's earlier work and before its later work."""
-    side_stream = _side_stream(device)
-    if side_stream is None:
-        yield
-        return
-    warp_stream = warp_stream_as_torch(device)
-    side_stream.wait_stream(warp_stream)
+def _between(outer: torch.cuda.Stream, inner: torch.cuda.Stream) -> Iterator[None]:
+    inner.wait_stream(outer)
     try:
         yield
     finally:
-        warp_stream.wait_stream(side_stream)
+        outer.wait_stream(inner)
 
 
 def _side_stream(device: wp.Device) -> torch.cuda.Stream | None:
