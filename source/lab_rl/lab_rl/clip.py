@@ -1,0 +1,33 @@
+"""Videos of a policy at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from lab_core.video import VideoRecorder
+from lab_rl.ppo.environment import RslRlEnv
+
+MAX_FPS = 30.0
+"""Pictures are rendered at most this often [Hz]: drawing costs more than stepping."""
+
+
+def record_clip(env: RslRlEnv, policy: Callable[[], torch.Tensor], path: Path, num_steps: int) -> int:
+    """Steps `env` with the actions (N, A) of `policy` and writes what its camera sees, at the speed of real time.
+
+    Returns:
+        The number of pictures.
+
+    Raises:
+        LabError: The physics cannot draw, or `path` cannot be written.
+    """
+    step_dt = env.env.step_dt
+    stride = max(1, round(1.0 / (MAX_FPS * step_dt)))
+    with VideoRecorder(path, fps=1.0 / (step_dt * stride)) as video, torch.inference_mode():
+        for step in range(num_steps):
+            if step % stride == 0:
+                video.add(env.env.render())
+            env.step(policy())
+        return video.num_frames

@@ -1,0 +1,157 @@
+"""Watch a policy: on a web page, or in a video."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lab_core.cli.overrides import parse
+from lab_core.errors import LabError
+from lab_core.registry import get_task
+from lab_rl.commands import options
+
+if TYPE_CHECKING:
+    import torch
+    from rich.console import Console
+
+    from lab_core.registry import TaskSpec
+    from lab_rl.ppo import RslRlEnv
+    from lab_rl.trained import TrainedPolicy
+
+
+@dataclass(kw_only=True)
+class PlayOptions:
+    """Options of `lab play`, before those of the environment."""
+
+    checkpoint: Path | None = None
+    """Checkpoint, or run for its latest one. Without it: the latest run of the task in LOGS."""
+    policy: Literal["trained", "zero", "random"] = "trained"
+    """zero: no action; random: uniform in -1 .. 1. Neither needs a checkpoint."""
+    video: str = "none"
+    """File for a video instead of the web page; auto (or --video alone): videos/play.mp4 in the run folder."""
+    video_length: int = 300
+    """Length of the video in environment steps."""
+    num_envs: int = 4
+    """Environments in parallel."""
+    port: int = 8080
+    """Of the web page, on 127.0.0.1."""
+    steps: int | None = None
+    """Stop after so many environment steps. Without it: go on until Ctrl-C."""
+    seed: int = 0
+    device: str = "auto"
+    """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
+    frontend: Literal["torch", "warp"] = "torch"
+    """What the environment's terms are computed with."""
+    logs: Path = Path("logs")
+    """Where runs are looked for: LOGS/TASK/TIME."""
+    play_config: bool = True
+    """--no-play-config: the environment as in training, with noise and disturbances."""
+
+
+@dataclass(kw_only=True)
+class PlayArguments(PlayOptions):
+    """All options of `lab play`."""
+
+    env: Any
+
+
+def main(argv: Sequence[str]) -> int:
+    """Watch a policy on a web page or in a video."""
+    task, arguments = options.split_subject(options.complete_video_option(argv))
+    if task is None:
+        parse(PlayOptions(), arguments, prog="lab play TASK", description=_description("TASK"))
+        raise LabError("Which task? Give its id, as in `lab play Lab-Cartpole`; `lab list` shows all.")
+    spec = get_task(task)
+    trained = None if options.asks_for_help(arguments) else _find_policy(spec, arguments)
+    args = parse(
+        PlayArguments(env=options.play_env_cfg(spec, trained.cfg if trained else None, arguments)),
+        arguments,
+        prog=f"lab play {task}",
+        description=_description(task),
+    )
+    options.check_frontend(args.frontend)
+    return _play(task, args, trained)
+
+
+def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | None:
+    """The policy to play; None for one that needs no training."""
+    if options.option_value(arguments, "--policy") in ("zero", "random"):
+        return None
+    from lab_rl.trained import load_latest, load_trained
+
+    checkpoint = options.option_value(arguments, "--checkpoint")
+    if checkpoint is None:
+        logs = Path(options.option_value(arguments, "--logs") or PlayOptions().logs)
+        return load_latest(options.runs_root(logs, spec.id, options.ppo_cfg(spec)), spec.id)
+    trained = load_trained(Path(checkpoint))
+    if trained.cfg.task != spec.id:
+        raise LabError(f"{trained.path} is a checkpoint of {trained.cfg.task}, not of {spec.id}.")
+    return trained
+
+
+def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
+    import torch
+    from rich.console import Console
+
+    from lab_rl.clip import record_clip
+    from lab_rl.ppo import RslRlEnv
+    from lab_rl.runs.folder import run_of
+
+    console = Console()
+    device = options.resolve_device(args.device)
+    args.env.scene.num_envs = args.num_envs
+    args.env.scene.camera.num_envs = args.num_envs
+    args.env.seed = args.seed
+    env = args.env.build(device)
+    try:
+        if trained is None:
+            adapter = RslRlEnv(env)
+            policy = _untrained(adapter, args.policy)
+            console.print(f"{task} with the {args.policy} policy", highlight=False)
+        else:
+            adapter, network = trained.attach(env)
+            policy = lambda: network(adapter.get_observations())  # noqa: E731
+            console.print(f"{task} with {trained.path}", highlight=False, soft_wrap=True)
+        if args.video == "none":
+            with torch.inference_mode():
+                _watch(adapter, policy, args, console)
+        else:
+            folder = run_of(trained.path).videos if trained else Path()
+            path = folder / "play.mp4" if args.video == "auto" else Path(args.video)
+            frames = record_clip(adapter, policy, path, args.steps or args.video_length)
+            console.print(f"Wrote {path} ({frames} pictures)", highlight=False, soft_wrap=True)
+    finally:
+        env.close()
+    return 0
+
+
+def _untrained(env: RslRlEnv, kind: str) -> Callable[[], torch.Tensor]:
+    import torch
+
+    actions = torch.zeros(env.num_envs, env.num_actions, device=env.device)
+    return (lambda: actions.uniform_(-1.0, 1.0)) if kind == "random" else (lambda: actions)
+
+
+def _watch(env: RslRlEnv, policy: Callable[[], torch.Tensor], args: PlayArguments, console: Console) -> None:
+    """Steps in real time and shows it on a web page, until Ctrl-C or for `args.steps` steps."""
+    viewer = env.env.physics.open_viewer(env.env.cfg.scene.camera, port=args.port)
+    console.print(f"Watch at {viewer.url} (Ctrl-C ends it)", highlight=False)
+    step, due = 0, time.perf_counter()
+    try:
+        while args.steps is None or step < args.steps:
+            env.step(policy())
+            viewer.update()
+            step += 1
+            due = max(due + env.env.step_dt, time.perf_counter())  # late steps are not made up for
+            time.sleep(max(0.0, due - time.perf_counter()))
+    except KeyboardInterrupt:
+        console.print()
+    finally:
+        viewer.close()
+
+
+def _description(task: str) -> str:
+    return f"Watch a policy for {task} on a web page or in a video.\n\nExample: lab play {task} --video play.mp4"

@@ -1,0 +1,40 @@
+"""The configuration from which a run can be started again."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab_core.agents import PPOCfg
+from lab_core.config import MISSING, config_hash, load_yaml
+from lab_core.envs import RLEnvCfg
+from lab_core.errors import ConfigError
+
+
+@dataclass(kw_only=True)
+class RunCfg:
+    """Everything that decides what a run does; `config.yaml` in its folder."""
+
+    task: str = MISSING
+    device: str = MISSING
+    """Torch device, such as `cuda:0`."""
+    env: RLEnvCfg = MISSING
+    agent: PPOCfg = MISSING
+
+    def hash(self) -> str:
+        """SHA-256 of what decides the learning problem; how long a run lasts and where it runs do not count."""
+        agent = dataclasses.replace(self.agent, max_iterations=0, save_interval=0, experiment_name=None)
+        return config_hash(dataclasses.replace(self, device="", agent=agent))
+
+
+def load_run_cfg(path: Path) -> RunCfg:
+    """The configuration in the `config.yaml` of a run.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds something else.
+    """
+    cfg = load_yaml(path)
+    if not isinstance(cfg, RunCfg):
+        raise ConfigError(f"{path}: expected the configuration of a run (RunCfg), found a {type(cfg).__name__}.")
+    return cfg

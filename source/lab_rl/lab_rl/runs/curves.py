@@ -1,0 +1,40 @@
+"""`curves.png`: the course of a run in one picture."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lab_rl.runs.files import write_file
+
+_PANELS = (
+    ("Return per episode", ("reward",)),
+    ("Episode length [steps]", ("episode_length",)),
+    ("Losses", ("Loss/value", "Loss/surrogate")),
+    ("Entropy", ("Loss/entropy",)),
+    ("Learning rate", ("Loss/learning_rate",)),
+    ("Environment steps per second", ("Perf/total_fps",)),
+)
+
+
+def draw_curves(rows: Sequence[dict[str, Any]], path: Path, title: str) -> None:
+    """Draws return, episode length, losses, learning rate and speed over the iterations of `rows`."""
+    from matplotlib.figure import Figure  # slow to import, and not needed before the first checkpoint
+
+    figure = Figure(figsize=(12, 6.5), layout="constrained")
+    figure.suptitle(title)
+    for axes, (label, names) in zip(figure.subplots(2, 3).flat, _PANELS, strict=True):
+        for name in names:
+            points = [(row["iteration"], row[name]) for row in rows if row.get(name) is not None]
+            if points:
+                axes.plot(*zip(*points, strict=True), label=name.split("/")[-1], linewidth=1.2)
+        axes.set_title(label, fontsize=10)
+        axes.grid(alpha=0.3)
+        if len(names) > 1:
+            axes.legend(fontsize=8)
+        axes.set_xlabel("iteration", fontsize=8)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=110)
+    write_file(path, picture.getvalue())

@@ -1,0 +1,125 @@
+"""The folder of one run, `<logs>/<task>/<time>[_<name>]/`, and finding runs and checkpoints."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab_core.errors import LabError
+
+_CHECKPOINT = re.compile(r"\d+\.pt")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run keeps what."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, name: str | None = None) -> RunFolder:
+        """Makes a new folder below `root`, named by the local time, and points `root/latest` to it.
+
+        Raises:
+            LabError: It cannot be written, or `name` cannot be part of a file name.
+        """
+        if name and not re.fullmatch(r"[\w.+-]+", name):
+            raise LabError(f"A run's name may have letters, digits and . _ + -, got {name!r}.")
+        title = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S") + (f"_{name}" if name else "")
+        run = cls(_unused(root / title))
+        try:
+            run.checkpoints.mkdir(parents=True)
+            run.videos.mkdir()
+            _point(root / "latest", run.path.name)
+        except OSError as error:
+            raise LabError(
+                f"Cannot write the run folder {run.path}: {error.strerror or error}. Choose another with --logs DIR."
+            ) from error
+        return run
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def versions(self) -> Path:
+        return self.path / "versions.json"
+
+    @property
+    def progress(self) -> Path:
+        return self.path / "progress.jsonl"
+
+    @property
+    def curves(self) -> Path:
+        return self.path / "curves.png"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def videos(self) -> Path:
+        return self.path / "videos"
+
+    def checkpoint(self, iteration: int) -> Path:
+        """The file of the networks after `iteration` iterations."""
+        return self.checkpoints / f"{iteration}.pt"
+
+    def latest_checkpoint(self) -> Path | None:
+        """The checkpoint with the highest number, or None."""
+        found = [path for path in self.checkpoints.glob("*.pt") if _CHECKPOINT.fullmatch(path.name)]
+        return max(found, key=lambda path: int(path.stem), default=None)
+
+
+def latest_run(root: Path) -> RunFolder | None:
+    """The run below `root` that started last among those with a checkpoint, or None."""
+    if not root.is_dir():
+        return None
+    runs = [RunFolder(path) for path in sorted(root.iterdir(), reverse=True) if path.is_dir() and not path.is_symlink()]
+    return next((run for run in runs if run.latest_checkpoint()), None)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint that a user means by `path`: a checkpoint, or a run folder for its latest one.
+
+    Raises:
+        LabError: There is none; the message says what is there.
+    """
+    if path.is_file():
+        return path
+    if not path.exists():
+        raise LabError(f"There is no run or checkpoint {path}.")
+    checkpoint = RunFolder(path).latest_checkpoint()
+    if checkpoint is None:
+        there = ", ".join(sorted(entry.name for entry in path.iterdir())) or "nothing"
+        raise LabError(f"{path} is not a run with a checkpoint (checkpoints/<iteration>.pt). It holds {there}.")
+    return checkpoint
+
+
+def run_of(checkpoint: Path) -> RunFolder:
+    """The run that `checkpoint` lies in.
+
+    Raises:
+        LabError: It lies elsewhere, so that its configuration is not known.
+    """
+    run = RunFolder(checkpoint.resolve().parent.parent)
+    if not run.config.is_file():
+        raise LabError(f"{checkpoint} does not lie in the checkpoints/ of a run: {run.config} is missing.")
+    return run
+
+
+def _unused(path: Path) -> Path:
+    candidate, number = path, 2
+    while candidate.exists():
+        candidate, number = path.with_name(f"{path.name}_{number}"), number + 1
+    return candidate
+
+
+def _point(link: Path, target: str) -> None:
+    partial = link.with_name(".latest.partial")
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(target)
+    os.replace(partial, link)

@@ -1,0 +1,44 @@
+"""`progress.jsonl`: one line of numbers per iteration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lab_rl.runs.files import write_file
+
+
+def read_progress(path: Path) -> list[dict[str, Any]]:
+    """The rows of `path` in order, [] if there is none. A last line that was cut off by a crash is left out."""
+    if not path.is_file():
+        return []
+    rows = []
+    for line in path.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
+
+
+class ProgressFile:
+    """Appends rows to `path`; rows beyond `iteration`, of a run that went further before it was resumed, go away."""
+
+    def __init__(self, path: Path, iteration: int = 0) -> None:
+        self.rows = [row for row in read_progress(path) if row["iteration"] <= iteration]
+        write_file(path, "".join(json.dumps(row) + "\n" for row in self.rows))
+        self._file = path.open("a", buffering=1)
+
+    @property
+    def elapsed(self) -> float:
+        """Duration of the run at the last row [s]."""
+        return self.rows[-1]["elapsed_s"] if self.rows else 0.0
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Appends a row with at least `iteration` and `elapsed_s`."""
+        self.rows.append(row)
+        self._file.write(json.dumps(row) + "\n")
+
+    def close(self) -> None:
+        self._file.close()
