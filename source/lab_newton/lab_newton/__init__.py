@@ -1,3 +1,9 @@
 """The Newton physics backend: models, solvers, actuators, cameras and viewers."""
 
+from __future__ import annotations
+
+from lab_newton.config import MuJoCoSolverCfg, NewtonCfg, NewtonSolverCfg, SolverCfg
+
 __version__ = "0.1.0"
+
+__all__ = ["MuJoCoSolverCfg", "NewtonCfg", "NewtonSolverCfg", "SolverCfg"]

@@ -8,19 +8,20 @@ from typing import Any
 import newton
 import torch
 import warp as wp
+from newton.solvers import SolverMuJoCo
+
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.scene import SceneCfg
 from lab_core.scene.articulation_data import row_shapes
-from lab_warp.capture.context import CaptureContext
-from lab_warp.capture.stage import captured
-from newton.solvers import SolverMuJoCo
-
 from lab_newton import kernels
 from lab_newton.actuators import make_actuators
-from lab_newton.config import NewtonCfg
+from lab_newton.compile import MUJOCO_MODULES, Progress, compile_modules, leave_out_derivatives, quiet_warp
+from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.entity import Entity
+from lab_newton.health import HealthMonitor
 from lab_newton.model import build_model
 from lab_newton.solver import make_solver
+from lab_warp import CaptureContext, captured
 
 
 class NewtonBackend(PhysicsBackend):
@@ -35,7 +36,8 @@ class NewtonBackend(PhysicsBackend):
             raise TypeError(f"The Newton backend takes a NewtonCfg, got {type(cfg).__name__}.")
         self._cfg = cfg
         self._scene = scene
-        wp.init()
+        with quiet_warp():
+            wp.init()
         self._device = wp.device_from_torch(device)
         self.capture_context = CaptureContext(self._device)
         self._written = wp.from_torch(self.written)
@@ -44,8 +46,13 @@ class NewtonBackend(PhysicsBackend):
         with wp.ScopedDevice(self._device):
             self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
-            self._non_finite_count = wp.zeros(1, dtype=wp.int32)
-        self._build()
+        self._health = HealthMonitor(num_envs, self._device)
+        with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
+            leave_out_derivatives()
+            if isinstance(cfg.solver, MuJoCoSolverCfg):
+                compile_modules(MUJOCO_MODULES, self._device, progress)
+            self._build()
+            self._load_step_kernels()
 
     def step(self, substeps: int) -> None:
         self._step(substeps)
@@ -56,6 +63,11 @@ class NewtonBackend(PhysicsBackend):
 
     def forward(self) -> None:
         self._forward()
+
+    def _load_step_kernels(self) -> None:
+        """Loads the kernels that MuJoCo Warp generates for this model: records a step and throws it away."""
+        with wp.ScopedCapture(device=self._device):
+            type(self)._step.__wrapped__(self, 1)
 
     @captured
     def _step(self, substeps: int) -> None:
@@ -81,6 +93,7 @@ class NewtonBackend(PhysicsBackend):
         """One physics step of the solver, in place."""
         for _ in range(self._cfg.substeps):
             self._solver.step(self._state, self._state, self._control, None, self.dt / self._cfg.substeps)
+            self._health.latch(self._solver)
 
     def _restore_non_finite(self) -> None:
         """Puts worlds that went non-finite to their default state before anything can read them."""
@@ -93,13 +106,7 @@ class NewtonBackend(PhysicsBackend):
             outputs=[self._non_finite],
             device=self._device,
         )
-        wp.launch(
-            kernels.count_worlds,
-            dim=self.num_envs,
-            inputs=[self._non_finite],
-            outputs=[self._non_finite_count],
-            device=self._device,
-        )
+        self._health.count_non_finite(self._non_finite)
         for entity in self._entities.values():
             entity.restore_default(self._non_finite)
         self._take_over(self._non_finite)
@@ -165,7 +172,7 @@ class NewtonBackend(PhysicsBackend):
             entity.bind(self._model)
             self._actuators += make_actuators(entity, self._model)
         self.non_finite.zero_()
-        self._non_finite_count.zero_()
+        self._health.clear()
         self.written.fill_(True)
         self._forward()
 
@@ -192,10 +199,9 @@ class NewtonBackend(PhysicsBackend):
         return tensors | {
             "written": self.written,
             "non_finite": self.non_finite,
-            "non_finite_count": wp.to_torch(self._non_finite_count),
+            "non_finite_count": wp.to_torch(self._health.non_finite_count),
         }
 
     def health(self) -> HealthReport:
-        count = int(self._non_finite_count.numpy()[0])
-        self._non_finite_count.zero_()
-        return HealthReport(non_finite_worlds=count)
+        strict = isinstance(self._cfg.solver, MuJoCoSolverCfg) and self._cfg.solver.strict_capacity
+        return self._health.report(self._solver, strict)

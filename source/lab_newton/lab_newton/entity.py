@@ -8,10 +8,10 @@ from typing import Any
 import newton
 import torch
 import warp as wp
+
 from lab_core.scene import ArticulationCfg, ArticulationData
 from lab_core.scene.articulation_data import row_shapes
 from lab_core.scene.defaults import fill_defaults
-
 from lab_newton import kernels
 from lab_newton.model import UNLIMITED, EntityLayout
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import warp as wp
 
+wp.set_module_options({"enable_backward": False})
+
 
 @wp.struct
 class EntityArrays:
@@ -194,25 +196,16 @@ def find_non_finite(
 ):
     """Marks worlds with a NaN or an infinity in their state. Launch over (N, largest row)."""
     world, i = wp.tid()
-    finite = bool(True)
-    if i < joint_q.shape[1]:
-        finite = finite and wp.isfinite(joint_q[world, i])
-    if i < joint_qd.shape[1]:
-        finite = finite and wp.isfinite(joint_qd[world, i])
+    if i < joint_q.shape[1] and not wp.isfinite(joint_q[world, i]):
+        non_finite[world] = True
+    if i < joint_qd.shape[1] and not wp.isfinite(joint_qd[world, i]):
+        non_finite[world] = True
     if i < body_q.shape[1]:
         pose = body_q[world, i]
-        finite = finite and wp.isfinite(wp.transform_get_translation(pose))
-        finite = finite and wp.isfinite(wp.transform_get_rotation(pose))
-        finite = finite and wp.isfinite(body_qd[world, i])
-    if not finite:
-        non_finite[world] = True
-
-
-@wp.kernel
-def count_worlds(mask: wp.array(dtype=wp.bool), count: wp.array(dtype=wp.int32)):
-    """Adds the number of worlds of ``mask`` to ``count[0]``. Launch over N."""
-    if mask[wp.tid()]:
-        wp.atomic_add(count, 0, 1)
+        if not wp.isfinite(wp.transform_get_translation(pose)) or not wp.isfinite(wp.transform_get_rotation(pose)):
+            non_finite[world] = True
+        if not wp.isfinite(body_qd[world, i]):
+            non_finite[world] = True
 
 
 @wp.kernel

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import newton
 import warp as wp
+
 from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationCfg, GroundCfg, SceneCfg
 
@@ -117,7 +118,9 @@ def _import_file(world: newton.ModelBuilder, path: Path, cfg: ArticulationCfg) -
                               "pip install 'newton[importers]'.")  # fmt: skip
         world.add_usd(str(path), xform=pose, enable_self_collisions=cfg.self_collision)
     else:
-        raise ConfigError(f"{str(path)!r} has the suffix {suffix!r}, expected .xml, .mjcf, .urdf, .usd, .usda or .usdc.")
+        raise ConfigError(
+            f"{str(path)!r} is no model file; its suffix must be .xml, .mjcf, .urdf, .usd, .usda or .usdc."
+        )
 
 
 def _refuse_actuators(world: newton.ModelBuilder, name: str, path: Path) -> None:
@@ -151,8 +154,8 @@ def _layout(world: newton.ModelBuilder, name: str, first_joint: int, first_body:
             joint_dof.append(world.joint_qd_start[joint])
         elif kind != newton.JointType.FIXED:
             raise ConfigError(
-                f"Entity {name!r}: joint {leaf!r} is of type {kind.name}. Joints of robots are hinges and slides, one per "
-                "body; a root may be free or fixed."
+                f"Entity {name!r}: joint {leaf!r} is of type {kind.name}. Joints of robots are hinges and slides, one "
+                "per body; a root may be free or fixed."
             )
     body_names = [_leaf(world.body_label[body]) for body in range(first_body, world.body_count)]
     _require_unique(name, "joint", joint_names)

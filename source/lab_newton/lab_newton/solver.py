@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import newton
-from lab_core.errors import ConfigError
 from newton.solvers import SolverBase, SolverMuJoCo
 
+from lab_core.errors import ConfigError
 from lab_newton.config import MuJoCoSolverCfg, NewtonSolverCfg, SolverCfg
 
 
