@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import LabError
 from lab_core.managers import (
@@ -90,10 +91,10 @@ def test_function_without_arguments_is_refused(env):
     ("cfg", "message"),
     [
         (RewardTermCfg(), "has no func"),
-        (RewardTermCfg(func="not callable"), "must be a function or class, got 'not callable'"),  # pyright: ignore
+        (RewardTermCfg(func="not callable"), "must be a function or class, got 'not callable'"),
         (RewardTermCfg(func=int), "the class int must derive from ManagerTermBase"),
-        (TermCfg(func=constant), "must be a RewardTermCfg, got TermCfg"),
-        (3, "must be a RewardTermCfg, got int"),
+        (TermCfg(func=constant), ": expected RewardTermCfg, got TermCfg"),
+        (3, ": expected RewardTermCfg, got int"),
     ],
 )
 def test_bad_configuration_names_manager_and_term(env, cfg, message):

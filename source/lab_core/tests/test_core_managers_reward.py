@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.managers import (
     MetricsManager,
     MetricTermCfg,
     RewardManager,
     RewardTermCfg,
+    TermError,
     TerminationManager,
     TerminationTermCfg,
-    TermError,
     UnknownTermError,
 )
 from lab_core.testing import check_masked_reset
@@ -179,7 +180,7 @@ def test_buffers_keep_their_addresses(env):
 
 def test_termination_must_be_bool(env):
     manager = TerminationManager({"t": TerminationTermCfg(func=lambda env: torch.zeros(N))}, env)
-    with pytest.raises(TermError, match=r"termination term 't' must return a torch.bool tensor \(5,\), got torch.float"):
+    with pytest.raises(TermError, match=r"termination term 't' must return a torch.bool tensor \(5,\), got"):
         manager.compute()
 
 
@@ -190,7 +191,7 @@ def test_termination_names(env):
     with pytest.raises(TermError, match="'non_finite': the name belongs to the built-in check"):
         TerminationManager({"non_finite": TerminationTermCfg(func=lambda env: NONE)}, env)
     with pytest.raises(TermError, match="termination term 't': time_out must be a bool, got 1"):
-        TerminationManager({"t": TerminationTermCfg(func=lambda env: NONE, time_out=1)}, env)  # pyright: ignore
+        TerminationManager({"t": TerminationTermCfg(func=lambda env: NONE, time_out=1)}, env)
 
 
 def test_time_out_may_change_at_run_time(env):
@@ -241,7 +242,7 @@ def test_metric_takes_booleans_and_starts_anew_after_a_reset(env):
 
 def test_unknown_metric_mode(env):
     with pytest.raises(TermError, match="metric term 'm': unknown mode 'avg'.*last, max, mean, sum"):
-        MetricsManager({"m": MetricTermCfg(func=rows, mode="avg")}, env)  # pyright: ignore
+        MetricsManager({"m": MetricTermCfg(func=rows, mode="avg")}, env)
 
 
 def test_metric_reset_touches_the_masked_rows_only(env):

@@ -45,7 +45,7 @@ class BuiltTermManager(Stateful, Generic[TermT]):
             if term is None:
                 continue
             if not isinstance(term, self.cfg_type):
-                raise TermError(f"{self._what(name)} must be a {self.cfg_type.__name__}, got {type(term).__name__}.")
+                raise TermError(f"{self._what(name)}: expected {self.cfg_type.__name__}, got {type(term).__name__}.")
             try:
                 self._terms[name] = copy.deepcopy(term).build(env)
             except ValueError as error:

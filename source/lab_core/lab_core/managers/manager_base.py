@@ -180,7 +180,7 @@ class ManagerBase(Stateful, Generic[CfgT]):
     def _checked_copy(self, name: str, cfg: CfgT) -> CfgT:
         what = self._what(name)
         if not isinstance(cfg, self.cfg_type):
-            raise TermError(f"{what} must be a {self.cfg_type.__name__}, got {type(cfg).__name__}.")
+            raise TermError(f"{what}: expected {self.cfg_type.__name__}, got {type(cfg).__name__}.")
         if cfg.func is MISSING:
             raise TermError(f"{what} has no func.")
         if not callable(cfg.func):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
@@ -60,8 +59,8 @@ class ObservationManager(ManagerBase[ObservationTermCfg]):
         terms: dict[str, ObservationTermCfg] = {}
         for name, group in cfg.items():
             if group is not None:
-                self._groups[name] = group = copy.deepcopy(group)
                 terms |= _terms_of_group(name, group)
+                self._groups[name] = replace(group)
         super().__init__(terms, env)
         self._group_terms = {
             name: {term: f"{name}/{term}" for term, term_cfg in group.terms.items() if term_cfg is not None}
@@ -187,13 +186,12 @@ def _terms_of_group(name: str, group: ObservationGroupCfg) -> dict[str, Observat
     """Checks a group and returns its terms by full name, with the group's history length."""
     what = f"observation group {name!r}"
     if not isinstance(group, ObservationGroupCfg):
-        raise TermError(f"{what} must be an ObservationGroupCfg, got {type(group).__name__}.")
+        raise TermError(f"{what}: expected ObservationGroupCfg, got {type(group).__name__}.")
     terms = {f"{name}/{term}": cfg for term, cfg in group.terms.items() if cfg is not None}
     if not terms:
         raise TermError(f"{what} has no terms; set the group to None instead.")
     if group.history_length is not None:
-        for cfg in terms.values():
-            cfg.history_length = group.history_length
+        terms = {term: replace(cfg, history_length=group.history_length) for term, cfg in terms.items()}
     if group.history_order not in ("term", "time"):
         raise TermError(f"{what}: history_order must be 'term' or 'time', got {group.history_order!r}.")
     if group.history_order == "time":

@@ -1,0 +1,127 @@
+"""Commands: timers, draws under a mask, metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from lab_core import mdp
+from lab_core.envs import ManagerBasedRLEnv
+from lab_core.managers import CommandManager, CommandTerm, CommandTermCfg, TermError, UnknownTermError
+from lab_core.testing import check_masked_reset
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+
+N = 5
+ALL = torch.ones(N, dtype=torch.bool)
+FIRST = torch.tensor([True, False, False, False, False])
+
+
+@dataclass(kw_only=True)
+class CountingCfg(CommandTermCfg):
+    width: int = 2
+
+    def build(self, env):
+        return Counting(self, env)
+
+
+class Counting(CommandTerm):
+    """Its command is the number of draws; it writes down the order of the hooks."""
+
+    def __init__(self, cfg, env):
+        super().__init__(cfg, env)
+        self._command = torch.zeros(env.num_envs, cfg.width)
+        self.metrics["steps"] = torch.zeros(env.num_envs)
+        self.calls = []
+
+    @property
+    def command(self):
+        return self._command
+
+    def _resample(self, mask):
+        self.calls.append("resample")
+        self._command.add_(mask.unsqueeze(1))
+
+    def _update_command(self):
+        self.calls.append("update_command")
+
+    def _update_metrics(self):
+        self.calls.append("update_metrics")
+        self.metrics["steps"] += 1.0
+
+
+@pytest.fixture
+def env() -> ManagerBasedRLEnv:
+    return analytic_cartpole_env_cfg(num_envs=N).build()
+
+
+def counting(env, low=0.3, high=0.3) -> tuple[CommandManager, Counting]:
+    manager = CommandManager({"c": CountingCfg(resampling_time_range=(low, high)), "off": None}, env)
+    return manager, manager.get_term("c")
+
+
+def test_order_of_the_hooks(env):
+    manager, term = counting(env)
+    manager.compute(0.1)
+    assert term.calls == ["update_metrics", "resample", "update_command"]
+
+
+def test_command_is_drawn_when_the_time_is_up(env):
+    manager, term = counting(env)
+    manager.reset(ALL)
+    drawn = []
+    for _ in range(8):
+        manager.compute(0.125)
+        drawn.append(term.command_counter.tolist())
+    assert drawn == [[count] * N for count in (1, 1, 2, 2, 2, 3, 3, 3)]
+    assert torch.equal(manager.get_command("c")[:, 0], term.command_counter.float())
+
+
+def test_reset_draws_for_its_rows_and_logs_their_metrics(env):
+    manager, term = counting(env)
+    manager.reset(ALL)
+    for _ in range(4):
+        manager.compute(0.1)
+    log = manager.reset(FIRST)
+    assert log == {"Metrics/c/steps": torch.tensor(4.0)}
+    assert term.metrics["steps"].tolist() == [0.0, 4.0, 4.0, 4.0, 4.0]
+    assert term.command_counter.tolist() == [1, 2, 2, 2, 2]
+    assert manager.reset(~ALL)["Metrics/c/steps"].item() == 0.0
+    assert "update_command" not in term.calls[-2:]
+
+
+def test_reset_touches_the_masked_rows_only(env):
+    manager, _ = counting(env, 1.0, 2.0)
+    changed = check_masked_reset(manager, manager.reset, N)
+    assert changed >= {"_terms.c.time_left", "_terms.c.command_counter", "_terms.c.metrics.steps", "_terms.c._command"}
+
+
+def test_look_ups_and_run_time_change(env):
+    manager, term = counting(env)
+    with pytest.raises(UnknownTermError, match="unknown command term 'x'. Available: c"):
+        manager.get_command("x")
+    manager.set_term_cfg("c", CountingCfg(resampling_time_range=(5.0, 5.0)))
+    manager.reset(ALL)
+    assert term.time_left.tolist() == [5.0] * N
+    with pytest.raises(TermError, match="command term 'c': resampling_time_range must have low <= high"):
+        manager.set_term_cfg("c", CountingCfg(resampling_time_range=(5.0, 4.0)))
+    with pytest.raises(TermError, match="'c' is a CountingCfg and cannot become a NullCommandCfg"):
+        manager.set_term_cfg("c", mdp.NullCommandCfg())
+    assert "(2,)" in str(manager)
+
+
+@pytest.mark.parametrize(
+    ("cfg", "message"),
+    [
+        (3, "command term 'c': expected CommandTermCfg, got int"),
+        (CountingCfg(), r"command term 'c': resampling_time_range must be \(low, high\), got MISSING"),
+        (
+            mdp.UniformVelocityCommandCfg(asset_name="x", resampling_time_range=(1.0, 1.0)),
+            "command term 'c': The scene has no entity 'x'",
+        ),
+    ],
+)
+def test_bad_configuration_names_the_term(env, cfg, message):
+    with pytest.raises(TermError, match=message):
+        CommandManager({"c": cfg}, env)
