@@ -134,8 +134,8 @@ class UniformVelocityCommand(CommandTerm):
         masked_copy_(self._command, torch.stack(drawn, dim=1), mask)
         if self.cfg.heading_command:
             masked_copy_(self.heading_target, self._draw(ranges.heading), mask)
-            masked_copy_(self.is_heading_env, self._draw((0.0, 1.0)) <= self.cfg.rel_heading_envs, mask)
-        masked_copy_(self.is_standing_env, self._draw((0.0, 1.0)) <= self.cfg.rel_standing_envs, mask)
+            masked_copy_(self.is_heading_env, self._draw((0.0, 1.0)) < self.cfg.rel_heading_envs, mask)
+        masked_copy_(self.is_standing_env, self._draw((0.0, 1.0)) < self.cfg.rel_standing_envs, mask)
 
     def _update_command(self) -> None:
         if self.cfg.heading_command:
