@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 import newton
+import numpy as np
 import torch
 import warp as wp
 from newton.solvers import SolverMuJoCo
 
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
-from lab_core.scene import SceneCfg
+from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.scene.articulation_data import row_shapes
 from lab_newton import kernels
 from lab_newton.actuators import make_actuators
+from lab_newton.camera import CameraRenderer
 from lab_newton.compile import MUJOCO_MODULES, Progress, compile_modules, leave_out_derivatives, quiet_warp
 from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.entity import Entity
 from lab_newton.health import HealthMonitor
 from lab_newton.model import build_model
 from lab_newton.solver import make_solver
+from lab_newton.viewer import BrowserViewer
 from lab_warp import CaptureContext, captured
 
 
@@ -47,6 +50,8 @@ class NewtonBackend(PhysicsBackend):
             self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
         self._health = HealthMonitor(num_envs, self._device)
+        self._renderer: CameraRenderer | None = None
+        self._viewers: list[BrowserViewer] = []
         with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
             leave_out_derivatives()
             if isinstance(cfg.solver, MuJoCoSolverCfg):
@@ -150,7 +155,7 @@ class NewtonBackend(PhysicsBackend):
         return array.reshape((self.num_envs, array.shape[0] // self.num_envs))
 
     def rebuild(self) -> None:
-        self.capture_context.invalidate()
+        self.close()
         self._build()
         for callback in self.rebuild_callbacks:
             callback()
@@ -205,3 +210,22 @@ class NewtonBackend(PhysicsBackend):
     def health(self) -> HealthReport:
         strict = isinstance(self._cfg.solver, MuJoCoSolverCfg) and self._cfg.solver.strict_capacity
         return self._health.report(self._solver, strict)
+
+    def render(self, camera: CameraCfg) -> np.ndarray:
+        if self._renderer is None:
+            with quiet_warp():
+                self._renderer = CameraRenderer(self._model)
+                return self._renderer.render(self._state, camera)
+        return self._renderer.render(self._state, camera)
+
+    def open_viewer(self, camera: CameraCfg, host: str = "127.0.0.1", port: int = 8080) -> BrowserViewer:
+        viewer = BrowserViewer(self._model, lambda: self._state, camera, self._scene.env_spacing, host, port)
+        self._viewers.append(viewer)
+        return viewer
+
+    def close(self) -> None:
+        for viewer in self._viewers:
+            viewer.close()
+        self._viewers.clear()
+        self._renderer = None
+        self.capture_context.invalidate()

@@ -77,7 +77,7 @@ def _new_builder(gravity: tuple[float, float, float]) -> newton.ModelBuilder:
 
 def _add_ground(builder: newton.ModelBuilder, cfg: GroundCfg) -> None:
     shape = newton.ModelBuilder.ShapeConfig(mu=cfg.friction, has_shape_collision=cfg.collision)
-    builder.add_ground_plane(cfg=shape)
+    builder.add_ground_plane(cfg=shape, color=(0.72, 0.76, 0.80))
 
 
 def _add_entity(world: newton.ModelBuilder, name: str, cfg: ArticulationCfg) -> EntityLayout:
@@ -118,9 +118,7 @@ def _import_file(world: newton.ModelBuilder, path: Path, cfg: ArticulationCfg) -
                               "pip install 'newton[importers]'.")  # fmt: skip
         world.add_usd(str(path), xform=pose, enable_self_collisions=cfg.self_collision)
     else:
-        raise ConfigError(
-            f"{str(path)!r} is no model file; its suffix must be .xml, .mjcf, .urdf, .usd, .usda or .usdc."
-        )
+        raise ConfigError(f"{str(path)!r} is no .xml, .mjcf, .urdf, .usd, .usda or .usdc file.")
 
 
 def _refuse_actuators(world: newton.ModelBuilder, name: str, path: Path) -> None:

@@ -1,0 +1,96 @@
+"""Pictures of the scene by Newton's ray tracer: no display, GPU or system package needed."""
+
+from __future__ import annotations
+
+import math
+
+import newton
+import numpy as np
+import warp as wp
+from newton.sensors import SensorCamera
+
+from lab_core.scene import CameraCfg
+
+_SKY = np.array((104.0, 158.0, 222.0))
+_HORIZON = np.array((212.0, 226.0, 238.0))
+_VISIBILITY = 40.0
+"""Distance at which haze has taken 63 % of a colour [m]; it also hides that the ground's pattern aliases far away."""
+
+
+class CameraRenderer:
+    """Renders environments of a model as seen by one camera per environment, side by side in one picture."""
+
+    def __init__(self, model: newton.Model) -> None:
+        self._model = model
+        self._sensor = SensorCamera(model)
+        self._sensor.create_default_light(direction=wp.normalize(wp.vec3(-0.5, 0.35, -1.0)), color=(0.9, 0.88, 0.84))
+        self._sensor.set_ambient_light((0.42, 0.45, 0.52), (0.16, 0.15, 0.14))
+        self._sensor.default_render_config = SensorCamera.RenderConfig(
+            enable_shadows=True, enable_textures=True, max_distance=200.0
+        )
+        planes = np.flatnonzero(model.shape_type.numpy() == int(newton.GeoType.PLANE))
+        if planes.size:
+            self._sensor.assign_checkerboard_material(shape_indices=planes)
+
+    def render(self, state: newton.State, camera: CameraCfg) -> np.ndarray:
+        """Returns a uint8 RGB picture (height, width, 3) of the first ``camera.num_envs`` environments."""
+        count = min(camera.num_envs, self._model.world_count)
+        columns = math.ceil(math.sqrt(count))
+        rows = math.ceil(count / columns)
+        tiles = self._tiles(state, camera, count, camera.width // columns, camera.height // rows)
+        picture = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
+        picture[:] = _HORIZON.astype(np.uint8)
+        _, height, width, _ = tiles.shape
+        for i, tile in enumerate(tiles):
+            row, column = divmod(i, columns)
+            picture[row * height : (row + 1) * height, column * width : (column + 1) * width] = tile
+        return picture
+
+    def _tiles(self, state: newton.State, camera: CameraCfg, count: int, width: int, height: int) -> np.ndarray:
+        sensor, device = self._sensor, self._model.device
+        with wp.ScopedDevice(device):
+            rays = SensorCamera.compute_camera_rays_pinhole(width, height, camera_fov=math.radians(camera.fov))
+            pose = look_at(camera.eye, camera.target)
+            poses = wp.array([pose] * count, dtype=wp.transformf)
+            color = sensor.allocate_image_color(count, width, height)
+            depth = sensor.allocate_image_depth(count, width, height)
+            self._model.bvh_refit_shapes(state)
+            sensor.update(state, poses, rays, color_image=color, depth_image=depth)
+        pixels = color.numpy().view(np.uint8).reshape(count, height, width, 4)[..., :3]
+        to_world = np.array(wp.quat_to_matrix(wp.transform_get_rotation(pose))).reshape(3, 3)
+        elevation = (rays.numpy()[:, :, 0, 1] @ to_world.T)[..., 2:]
+        return _add_atmosphere(pixels, depth.numpy()[..., None], elevation)
+
+
+def _add_atmosphere(pixels: np.ndarray, depth: np.ndarray, elevation: np.ndarray) -> np.ndarray:
+    """Puts sky where no shape was hit (depth 0), and haze in front of the rest.
+
+    Args:
+        pixels: (views, height, width, 3) colours.
+        depth: (views, height, width, 1) distance [m].
+        elevation: (height, width, 1) sine of the ray's angle above the horizon.
+    """
+    sky = _HORIZON + (_SKY - _HORIZON) * np.sqrt(np.clip(elevation, 0.0, 1.0))
+    haze = 1.0 - np.exp(-np.square(depth / _VISIBILITY))
+    hazy = pixels + (_HORIZON - pixels) * haze
+    return np.where(depth > 0.0, hazy, sky).astype(np.uint8)
+
+
+def look_at(eye: tuple[float, float, float], target: tuple[float, float, float]) -> wp.transformf:
+    """Returns the pose of a camera at ``eye`` that looks along its -z axis at ``target``, world z upwards.
+
+    Raises:
+        ValueError: ``eye`` and ``target`` are the same point.
+    """
+    backward = np.asarray(eye, dtype=np.float64) - np.asarray(target, dtype=np.float64)
+    distance = np.linalg.norm(backward)
+    if distance == 0.0:
+        raise ValueError(f"camera.eye and camera.target are the same point, {eye}.")
+    backward /= distance
+    right = np.cross((0.0, 0.0, 1.0), backward)
+    if np.linalg.norm(right) < 1e-6:  # straight down or up: the picture's top is world y
+        right = np.array((1.0, 0.0, 0.0))
+    right /= np.linalg.norm(right)
+    up = np.cross(backward, right)
+    rotation = wp.quat_from_matrix(wp.mat33(*np.stack((right, up, backward), axis=1).flatten().tolist()))
+    return wp.transformf(wp.vec3(*eye), rotation)
