@@ -85,8 +85,8 @@ def reset_root_state_uniform(
 ) -> None:
     """Root state = default, moved by uniform draws; keys x, y, z, roll, pitch, yaw, missing ones are 0.
 
-    Position: default + environment's origin + draw [m]. Orientation: default * q(roll, pitch, yaw) [rad]. Velocity of the centre of mass:
-    default + draw in the world frame [m/s, rad/s].
+    Position: default + environment's origin + draw [m]. Orientation: default * q(roll, pitch, yaw) [rad].
+    Velocity of the centre of mass: default + draw in the world frame [m/s, rad/s].
     """
     entity = env.scene[asset_cfg.name]
     pose = _draw_six(env, pose_range, "pose_range")
