@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from rsl_rl.utils import resolve_nn_activation
+
 from lab_core.agents import PPOCfg
 from lab_core.errors import ConfigError, LabError
 
@@ -66,6 +68,12 @@ def check_ppo_cfg(cfg: PPOCfg) -> None:
             raise ConfigError(f"agent.{name} must be in 0 .. 1, got {getattr(cfg, name)}.")
     if cfg.clip_actions is not None and not cfg.clip_actions > 0.0:
         raise ConfigError(f"agent.clip_actions must be positive or None, got {cfg.clip_actions}.")
+    if cfg.schedule not in ("adaptive", "fixed"):
+        raise ConfigError(f"agent.schedule must be 'adaptive' or 'fixed', got {cfg.schedule!r}.")
+    try:
+        resolve_nn_activation(cfg.activation)
+    except ValueError as error:
+        raise ConfigError(f"agent.activation: {error}") from error
     if set(cfg.obs_groups) != {"actor", "critic"}:
         raise ConfigError(f"agent.obs_groups must have the keys 'actor' and 'critic', got {sorted(cfg.obs_groups)}.")
 
