@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+
 from lab_core.physics.analytic import AnalyticCartpoleBackend, AnalyticCartpoleCfg
 from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, Scene, SceneCfg
 from lab_core.scene.names import UnknownNameError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium
 import pytest
 import torch
+
 from lab_core.config import MISSING
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import ConfigError, IncompleteConfigError, LabError
@@ -262,6 +263,18 @@ def test_nan_action_names_its_environment():
     action[5] = float("nan")
     with pytest.raises(LabError, match="5"):
         env.step(action)
+
+
+def test_partial_reset_from_outside_adds_nothing_to_other_histories():
+    cfg = analytic_cartpole_env_cfg(4)
+    cfg.observations["policy"].history_length = 3
+    env = cfg.build()
+    for i in range(5):
+        before, *_ = env.step(torch.full((4, 1), 0.1 * i))
+    after, _ = env.reset(mask=[2])
+    keep = [0, 1, 3]
+    assert torch.equal(after["policy"][keep], before["policy"][keep])
+    assert after["policy"][2].reshape(2, 3, 2).diff(dim=1).abs().max() == 0.0
 
 
 def test_close_twice():

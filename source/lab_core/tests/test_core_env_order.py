@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
@@ -56,7 +57,8 @@ def calls(env: ManagerBasedRLEnv, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def wrapper(*args, **kwargs):
             detail = {"apply": lambda: f"({args[0]})", "compute": lambda: ""}.get(method, lambda: "")()
             if owner == "observation_manager" and method == "compute":
-                detail = f"(update_history={kwargs['update_history']})"
+                history = kwargs["update_history"]
+                detail = f"(update_history={history if isinstance(history, bool) else 'mask'})"
             log.append(f"{owner}.{method}{detail}")
             return original(*args, **kwargs)
 
@@ -106,7 +108,7 @@ def test_reset_order(env, calls):
         "recorder_manager.record_pre_reset",
         *RESET,
         "recorder_manager.record_post_reset",
-        "observation_manager.compute(update_history=True)",
+        "observation_manager.compute(update_history=mask)",
     ]
 
 
@@ -117,7 +119,7 @@ def test_reset_to_order(env, calls):
         *RESET,
         "physics.forward",
         "recorder_manager.record_post_reset",
-        "observation_manager.compute(update_history=True)",
+        "observation_manager.compute(update_history=mask)",
     ]
 
 

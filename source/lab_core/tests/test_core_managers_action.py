@@ -69,7 +69,7 @@ def test_non_finite_action_is_refused_at_once_on_a_cpu(env, bad):
 
 def test_non_finite_action_is_latched_where_looking_would_wait(env):
     manager = two_terms(env)
-    manager._raise_at_once = False  # as on a GPU
+    manager._check._raise_at_once = False  # as on a GPU
     action = torch.ones(N, 3)
     action[2, 0] = float("nan")
     manager.process_action(action)
@@ -100,7 +100,7 @@ def test_the_last_two_actions_are_kept_and_zeroed_at_reset(env):
 
 def test_reset_touches_the_masked_rows_only(env):
     manager = two_terms(env)
-    changed = check_masked_reset(manager, manager.reset, N, keep=("non_finite_action",))
+    changed = check_masked_reset(manager, manager.reset, N, keep=("_check.non_finite_action",))
     buffers = {f"_terms.{term}._{kind}_actions" for term in ("pole", "both") for kind in ("raw", "processed")}
     assert changed == {"action", "prev_action"} | buffers
 

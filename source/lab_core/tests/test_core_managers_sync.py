@@ -65,7 +65,7 @@ def test_questions_are_noticed():
 
 
 def test_step_asks_nothing(env):
-    env.action_manager._raise_at_once = False  # as on a GPU
+    env.action_manager._check._raise_at_once = False  # as on a GPU
     resets = 0
     for _ in range(10):
         with NoQuestions():

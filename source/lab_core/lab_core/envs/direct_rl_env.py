@@ -9,7 +9,8 @@ import torch
 
 from lab_core.config import MISSING
 from lab_core.envs.rl_env import Observations, RLEnv, RLEnvCfg
-from lab_core.errors import LabError
+from lab_core.managers import FiniteActionCheck
+from lab_core.masks import masked_copy_
 
 
 @dataclass(kw_only=True)
@@ -31,6 +32,8 @@ class DirectRLEnv(RLEnv):
 
     def _load_managers(self) -> None:
         self.actions = torch.zeros(self.num_envs, self.cfg.num_actions, device=self.device)
+        columns = {"action": slice(0, self.cfg.num_actions)}
+        self._action_check = FiniteActionCheck(self.num_envs, columns, self.cfg.num_actions, self.device)
         self._setup()
         self._set_spaces(self.cfg.num_actions, {"policy": (self.cfg.num_observations,)})
 
@@ -55,9 +58,10 @@ class DirectRLEnv(RLEnv):
         task's buffers there. Returns values to log, 0-d each."""
 
     def _process_action(self, actions: torch.Tensor) -> None:
-        if actions.shape != self.actions.shape:
-            raise LabError(f"Expected actions of shape {tuple(self.actions.shape)}, got {tuple(actions.shape)}.")
-        self.actions.copy_(actions)
+        self.actions.copy_(self._action_check(actions))
+
+    def _raise_for_invalid_actions(self) -> None:
+        self._action_check.raise_for_invalid()
 
     def _compute_dones(self) -> None:
         terminated, time_outs = self._get_dones()
@@ -68,9 +72,9 @@ class DirectRLEnv(RLEnv):
     def _compute_reward(self) -> None:
         self.reward_buf.copy_(self._get_rewards())
 
-    def _compute_observations(self, update_history: bool) -> Observations:
+    def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
         return self._get_observations()
 
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
-        masked_log = self._reset_state(mask)
-        return masked_log | super()._reset_managers(mask)
+        masked_copy_(self.actions, 0.0, mask)
+        return self._reset_state(mask) | super()._reset_managers(mask)

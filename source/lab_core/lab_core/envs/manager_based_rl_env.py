@@ -61,6 +61,9 @@ class ManagerBasedRLEnv(RLEnv):
     def _process_action(self, actions: torch.Tensor) -> None:
         self.action_manager.process_action(actions)
 
+    def _raise_for_invalid_actions(self) -> None:
+        self.action_manager.raise_for_invalid()
+
     def _apply_action(self) -> None:
         self.action_manager.apply_action()
 
@@ -74,7 +77,7 @@ class ManagerBasedRLEnv(RLEnv):
         self.reward_buf.copy_(self.reward_manager.compute(self.step_dt))
         self.metrics_manager.compute()
 
-    def _compute_observations(self, update_history: bool) -> Observations:
+    def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
         return self.observation_manager.compute(update_history=update_history)
 
     def _compute_curriculum(self, mask: torch.Tensor) -> None:

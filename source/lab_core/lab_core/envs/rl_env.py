@@ -19,7 +19,7 @@ from lab_core.envs.episode_log import EpisodeLog
 from lab_core.errors import ConfigError, LabError
 from lab_core.managers import EventManager, EventTermCfg, NullRecorderManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
-from lab_core.physics import PhysicsBackend, PhysicsCfg
+from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.registry import backend_class
 from lab_core.scene import Scene, SceneCfg
 from lab_core.seeding import make_generator, seed_everything
@@ -107,6 +107,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self._all = torch.ones_like(self.reset_buf)
         self._log = EpisodeLog(self.device)
         self._reset_ids: torch.Tensor | None = None
+        self._observations: Observations = {}
 
         self.event_manager = EventManager(self.cfg.events, self)
         self.event_manager.apply("prestartup")
@@ -168,6 +169,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
                 self.event_manager.apply("interval", dt=self.step_dt)
                 self.physics.forward()
             observations = self._compute_observations(update_history=True)
+            _write(self._observations, observations)
         extras["reset_count"] = self.reset_buf.sum()
         extras["log"] = self._log.values()
         self.extras = extras
@@ -188,7 +190,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             options: ``{"reset_mask": mask}``, as gymnasium passes it.
 
         Returns:
-            Observations of all worlds, and extras with ``log``.
+            Observations of all worlds (the latest ones of those that were not reset), and extras with ``log``.
         """
         if mask is None and options:
             mask = options.get("reset_mask")
@@ -223,9 +225,12 @@ class RLEnv(VectorEnv, Stateful, ABC):
                 self.scene.set_state(state, mask, is_relative)
                 self.physics.forward()
             self.recorder_manager.record_post_reset(mask)
-            observations = self._compute_observations(update_history=True)
+            observations = self._compute_observations(update_history=mask)
+            if not self._observations:
+                self._observations = _copy(observations)
+            _write(self._observations, observations, mask)
         self.extras = {"log": self._log.values()}
-        return observations, self.extras
+        return self.get_observations(), self.extras
 
     def _reset_worlds(self, mask: torch.Tensor) -> None:
         self._reset_ids = None
@@ -265,13 +270,22 @@ class RLEnv(VectorEnv, Stateful, ABC):
             raise LabError(f"The stored environment state does not fit this environment: {error}") from error
 
     def get_observations(self) -> Observations:
-        """Returns the current observations without advancing any history."""
-        with torch.no_grad():
-            return self._compute_observations(update_history=False)
+        """Returns the latest observations again, as owned copies."""
+        return _copy(self._observations)
 
     def render(self) -> np.ndarray:
         """Returns a uint8 RGB picture (height, width, 3) of ``cfg.scene.camera``."""
         return self.physics.render(self.cfg.scene.camera)
+
+    def health(self) -> HealthReport:
+        """Reads and clears what went wrong since the last call; it waits for the device, so once per iteration.
+
+        Raises:
+            ActionError: an action was not finite.
+            CapacityError: a solver buffer overflowed and the configuration forbids it.
+        """
+        self._raise_for_invalid_actions()
+        return self.physics.health()
 
     def close_extras(self, **kwargs: Any) -> None:
         """Releases the physics; called once by ``close()``."""
@@ -289,6 +303,10 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """Checks and stores the action (N, A)."""
 
     @abstractmethod
+    def _raise_for_invalid_actions(self) -> None:
+        """Raises :class:`ActionError` if an action since the last call was not finite."""
+
+    @abstractmethod
     def _apply_action(self) -> None:
         """Writes joint targets."""
 
@@ -301,8 +319,8 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """Fills ``reward_buf``."""
 
     @abstractmethod
-    def _compute_observations(self, update_history: bool) -> Observations:
-        """Returns owned observations."""
+    def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
+        """Returns owned observations; delays and histories advance everywhere, nowhere, or in the worlds of a mask."""
 
     def _compute_curriculum(self, mask: torch.Tensor) -> None:
         """Adapts the difficulty before the worlds of ``mask`` are reset."""
@@ -329,6 +347,21 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.observation_space = space(observations, (self.num_envs,))
         self.single_action_space = space((num_actions,), ())
         self.action_space = space((num_actions,), (self.num_envs,))
+
+
+def _copy(observations: Observations) -> Observations:
+    return {name: _copy(value) if isinstance(value, dict) else value.clone() for name, value in observations.items()}
+
+
+def _write(target: Observations, source: Observations, mask: torch.Tensor | None = None) -> None:
+    """Writes observations in place, or the rows of ``mask`` (N,) bool of them."""
+    for name, value in source.items():
+        if isinstance(value, dict):
+            _write(target[name], value, mask)
+        elif mask is None:
+            target[name].copy_(value)
+        else:
+            masked_copy_(target[name], value, mask)
 
 
 def _check_timing(cfg: RLEnvCfg) -> None:

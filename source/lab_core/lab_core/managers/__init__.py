@@ -5,6 +5,7 @@ from lab_core.managers.command_manager import CommandManager, CommandTerm, Comma
 from lab_core.managers.curriculum_manager import CurriculumManager, CurriculumTermCfg
 from lab_core.managers.errors import ActionError, TermError, UnknownTermError
 from lab_core.managers.event_manager import EventManager, EventTermCfg
+from lab_core.managers.finite_action import FiniteActionCheck
 from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, TermCfg
 from lab_core.managers.metrics_manager import MetricsManager, MetricTermCfg
 from lab_core.managers.observation_manager import ObservationGroupCfg, ObservationManager
@@ -26,6 +27,7 @@ __all__ = [
     "CurriculumTermCfg",
     "EventManager",
     "EventTermCfg",
+    "FiniteActionCheck",
     "ManagerBase",
     "ManagerTermBase",
     "MetricTermCfg",

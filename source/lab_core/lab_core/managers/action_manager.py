@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lab_core.managers.built_term_manager import BuiltTermManager
-from lab_core.managers.errors import ActionError, TermError
+from lab_core.managers.errors import TermError
+from lab_core.managers.finite_action import FiniteActionCheck
 from lab_core.managers.manager_base import format_table
 from lab_core.masks import masked_copy_
 from lab_core.state import Stateful
@@ -83,11 +84,8 @@ class ActionTerm(Stateful, ABC):
 
 
 class ActionManager(BuiltTermManager[ActionTerm]):
-    """Splits the action (N, A) among its terms, in order.
-
-    An action that is not finite is an error. On a CPU it is raised at once. On a GPU, where looking would mean waiting
-    for the device, the bad numbers become 0, ``non_finite_action`` remembers them, and :meth:`raise_for_invalid`,
-    called once per iteration, raises.
+    """Splits the action (N, A) among its terms, in order; see :class:`FiniteActionCheck` for numbers that are not
+    finite.
     """
 
     kind = "action"
@@ -106,9 +104,7 @@ class ActionManager(BuiltTermManager[ActionTerm]):
         """(N, A) action of this step, as the policy gave it; zero after a reset."""
         self.prev_action = torch.zeros(size, device=env.device)
         """(N, A) action of the step before; zero after a reset."""
-        self.non_finite_action = torch.zeros(size, dtype=torch.bool, device=env.device)
-        """(N, A) bool, numbers that were not finite since the last :meth:`raise_for_invalid`."""
-        self._raise_at_once = env.device.type == "cpu"
+        self._check = FiniteActionCheck(env.num_envs, self._columns, self.total_action_dim, env.device)
 
     def process_action(self, action: torch.Tensor) -> None:
         """Takes over the policy's action (N, A), on any device and of any number type.
@@ -116,17 +112,7 @@ class ActionManager(BuiltTermManager[ActionTerm]):
         Raises:
             ActionError: the shape is wrong, or (on a CPU) a number is not finite; nothing has been changed.
         """
-        if action.shape != self.action.shape:
-            raise ActionError(
-                f"The action must have shape {tuple(self.action.shape)} ({self._layout()}), got {tuple(action.shape)}."
-            )
-        action = action.to(self._env.device, torch.float32)
-        bad = ~torch.isfinite(action)
-        if self._raise_at_once:
-            self._raise_for(bad)
-        else:
-            self.non_finite_action.logical_or_(bad)
-            action = action.masked_fill(bad, 0.0)
+        action = self._check(action)
         self.prev_action.copy_(self.action)
         self.action.copy_(action)
         for name, term in self._terms.items():
@@ -139,9 +125,7 @@ class ActionManager(BuiltTermManager[ActionTerm]):
 
     def raise_for_invalid(self) -> None:
         """Waits for the device and raises :class:`ActionError` if an action since the last call was not finite."""
-        bad = self.non_finite_action.clone()
-        self.non_finite_action.zero_()
-        self._raise_for(bad)
+        self._check.raise_for_invalid()
 
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         """Zeroes both actions of the environments in ``mask`` (N,) bool. Logs nothing."""
@@ -157,16 +141,3 @@ class ActionManager(BuiltTermManager[ActionTerm]):
             for name, term in self._terms.items()
         ]
         return format_table("Action terms", ["name", "class", "width", "columns"], rows)
-
-    def _layout(self) -> str:
-        parts = [f"{name} {c.start}:{c.stop}" for name, c in self._columns.items()]
-        return "environments, columns " + (", ".join(parts) or "none")
-
-    def _raise_for(self, bad: torch.Tensor) -> None:
-        """Raises if any of ``bad`` (N, A) is true; looks at the device."""
-        if not bad.any():
-            return
-        rows = bad.any(dim=1).nonzero().flatten().tolist()
-        terms = [name for name, columns in self._columns.items() if bool(bad[:, columns].any())]
-        shown = ", ".join(map(str, rows[:10])) + (f", ... ({len(rows)} in all)" if len(rows) > 10 else "")
-        raise ActionError(f"The action is not finite in environments {shown}, action terms {', '.join(terms)}.")

@@ -111,7 +111,7 @@ class PhysicsBackend(ABC):
 
     @abstractmethod
     def forward(self) -> None:
-        """Takes over authored state of the worlds in ``written``, refreshes their kinematics, and clears ``written``."""
+        """Takes over authored state of the worlds in ``written``, refreshes their bodies, and clears ``written``."""
 
     @abstractmethod
     def rebuild(self) -> None:

@@ -116,9 +116,7 @@ class Articulation:
         for buffer in (data.joint_vel_target, data.joint_effort_target, data.applied_effort, data.joint_acc):
             masked_copy_(buffer, 0.0, resolved)
 
-    def _write(
-        self, values: dict[str, torch.Tensor], mask: torch.Tensor | Sequence[int] | None
-    ) -> torch.Tensor:
+    def _write(self, values: dict[str, torch.Tensor], mask: torch.Tensor | Sequence[int] | None) -> torch.Tensor:
         resolved = resolve_mask(mask, self._physics.num_envs, self._physics.device)
         for name, value in values.items():
             buffer = getattr(self.data, name)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from lab_core.envs import DirectRLEnv, DirectRLEnvCfg
 from lab_core.masks import masked_mean
 from lab_core.math import wrap_to_pi
 from lab_core.sampling import uniform
-
 from lab_tasks.cartpole.cartpole_env_cfg import CART, POLE, cartpole_physics_cfg, cartpole_scene_cfg
 
 

@@ -18,7 +18,6 @@ from lab_core.managers import (
 from lab_core.physics import PhysicsCfg
 from lab_core.scene import CameraCfg, GroundCfg, SceneCfg
 from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
-
 from lab_tasks.robots import cartpole_cfg
 
 CART = "slider_to_cart"
@@ -71,7 +70,11 @@ def cartpole_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
             "reset_pole": EventTermCfg(
                 func=mdp.reset_joints_by_offset,
                 mode="reset",
-                params={"position_range": (-quarter, quarter), "velocity_range": (-quarter, quarter), "asset_cfg": pole},
+                params={
+                    "position_range": (-quarter, quarter),
+                    "velocity_range": (-quarter, quarter),
+                    "asset_cfg": pole,
+                },
             ),
         },
         rewards={
