@@ -217,7 +217,7 @@ class _Session:
         policy.eval()
         try:
             with self.console.status("Recording a video"), torch.inference_mode():
-                env.set_observations(self.env.reset()[0])
+                self.env.reset()
                 record_clip(env, lambda: policy(env.get_observations()), video, steps)
         except LabError as error:
             self.console.print(f"No video: {error}", highlight=False, soft_wrap=True)

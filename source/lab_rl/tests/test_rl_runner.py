@@ -184,6 +184,7 @@ class NoHostReads(TorchDispatchMode):
 
 def test_collecting_never_waits_for_the_device():
     runner = make_runner(counting_env_cfg(max_length=3), obs_normalization=True)
+    runner.env.env._action_check._raise_at_once = False  # as on a GPU
     with torch.inference_mode(), NoHostReads():
         runner._collect()
         runner.alg.compute_returns(runner.env.get_observations())
@@ -277,7 +278,7 @@ def test_failed_update_is_named(monkeypatch):
 def test_health_of_the_physics_is_reported(monkeypatch):
     runner = make_runner(counting_env_cfg())
     report = HealthReport(non_finite_worlds=3, overflows={"contacts": "raise physics.solver.nconmax to 40"})
-    monkeypatch.setattr(runner.env.env.physics, "health", lambda: report)
+    monkeypatch.setattr(runner.env.env, "health", lambda: report)
     iteration = runner.iterate()
     assert iteration.health is report and iteration.scalars["Physics/non_finite_worlds"] == 3
 
@@ -298,7 +299,7 @@ def test_state_continues_bit_for_bit():
 def test_networks_of_another_size_are_refused():
     state = cartpole_runner().state_dict()
     runner = PpoRunner(analytic_cartpole_env_cfg(num_envs=4).build("cpu"), replace(AGENT, actor_hidden_dims=(16,)))
-    with pytest.raises(LabError, match=r"stored networks do not fit the settings.*size mismatch"):
+    with pytest.raises(LabError, match=r"stored networks do not fit the settings: .*\n.*size mismatch"):
         runner.load_state_dict(state)
 
 
@@ -307,10 +308,12 @@ def test_more_mini_batches_than_samples_are_refused():
         make_runner(counting_env_cfg(), num_mini_batches=17)
 
 
-def test_learning_improves_the_return():
-    env = analytic_cartpole_env_cfg(num_envs=32).build("cpu")
-    runner = PpoRunner(env, replace(AGENT, num_steps_per_env=16, critic_hidden_dims=(32,), gamma=0.99,
-                                    actor_hidden_dims=(32,), activation="elu", num_learning_epochs=4))  # fmt: skip
-    early = [runner.iterate() for _ in range(8)][-1].episode_length
-    late = [runner.iterate() for _ in range(32)][-1].episode_length
-    assert early is not None and late is not None and late > 1.5 * early
+def test_learning_finds_the_rewarded_action(monkeypatch):
+    runner = PpoRunner(counting_env_cfg(num_envs=32, max_length=4).build("cpu"), replace(AGENT, learning_rate=1e-2))
+    env = runner.env.env
+    monkeypatch.setattr(env, "_get_rewards", lambda: -(env.actions[:, 0] - 1.5) ** 2)
+    for _ in range(40):
+        runner.iterate()
+    with torch.inference_mode():
+        mean = runner.alg.get_policy()(runner.env.get_observations())
+    assert (mean - 1.5).abs().max() < 0.3

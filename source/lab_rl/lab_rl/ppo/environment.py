@@ -46,7 +46,6 @@ class RslRlEnv(VecEnv):
         self.groups = tuple(observations) if groups is None else tuple(dict.fromkeys(groups))
         for group in self.groups:
             _check_group(group, observations)
-        self._observations = self._pack(observations)
 
     @property
     def unwrapped(self) -> RLEnv:
@@ -62,12 +61,8 @@ class RslRlEnv(VecEnv):
         self.env.episode_length_buf.copy_(value)
 
     def get_observations(self) -> TensorDict:
-        """The observations of the last step, without advancing anything."""
-        return self._observations
-
-    def set_observations(self, observations: dict[str, torch.Tensor]) -> None:
-        """Restores stored observations, so that a resumed run draws no new noise for them."""
-        self._observations = self._pack(observations)
+        """The observations of the last step again, as copies."""
+        return self._pack(self.env.get_observations())
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Steps all worlds with `actions` (N, A).
@@ -78,8 +73,7 @@ class RslRlEnv(VecEnv):
         if self.clip_actions is not None:
             actions = actions.clamp(-self.clip_actions, self.clip_actions)
         observations, reward, terminated, truncated, extras = self.env.step(actions)
-        self._observations = self._pack(observations)
-        return self._observations, reward, (terminated | truncated).long(), extras
+        return self._pack(observations), reward, (terminated | truncated).long(), extras
 
     def _pack(self, observations: dict[str, Any]) -> TensorDict:
         return TensorDict(

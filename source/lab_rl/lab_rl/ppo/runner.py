@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import math
 import time
@@ -113,7 +114,7 @@ class PpoRunner:
         self.iteration += 1
         steps = self._rewards.numel()
         self.env_steps += steps
-        health = self._check_environment()
+        health = self.env.env.health()
         reward, length = (
             None if math.isnan(report[name]) else report[name] for name in ("Train/mean_reward", _LENGTH)
         )
@@ -136,8 +137,9 @@ class PpoRunner:
             try:
                 observations, rewards, dones, extras = self.env.step(actions)
             except LabError:
-                # An environment may refuse an action that is not finite; tell where it came from.
-                self._raise_for_non_finite(observation_tensors(observations.unsqueeze(0)))
+                # An environment may refuse an action that is not finite: tell where that came from.
+                action = ("the policy's action", actions.unsqueeze(0))
+                self._raise_for_non_finite([*observation_tensors(observations.unsqueeze(0)), action])
                 raise
             self._rewards[step].copy_(rewards)
             if self.bootstraps:
@@ -188,25 +190,16 @@ class PpoRunner:
             raise NonFiniteError(f"Iteration {self.iteration + 1}: the update went wrong: {'; '.join(bad)}.")
         return std
 
-    def _check_environment(self) -> HealthReport:
-        env = self.env.env
-        action_manager = getattr(env, "action_manager", None)
-        if action_manager is not None:
-            action_manager.raise_for_invalid()
-        return env.physics.health()
-
     def state_dict(self) -> dict[str, Any]:
         """All that decides the future of the run: networks, optimiser, environment, random generators, counters."""
-        with torch.inference_mode():
-            return {
-                "algorithm": self.alg.save(),
-                "environment": self.env.env.state_dict(),
-                "observations": dict(self.env.get_observations().items()),
-                "episodes": self.episodes.state_dict(),
-                "random": rng_state(),
-                "iteration": self.iteration,
-                "env_steps": self.env_steps,
-            }
+        return {
+            "algorithm": copy.deepcopy(self.alg.save()),
+            "environment": self.env.env.state_dict(),
+            "episodes": self.episodes.state_dict(),
+            "random": rng_state(),
+            "iteration": self.iteration,
+            "env_steps": self.env_steps,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues where :meth:`state_dict` was taken, on a CPU bit for bit.
@@ -215,12 +208,11 @@ class PpoRunner:
             LabError: The state is of networks or of an environment of other sizes.
         """
         try:
-            self.alg.load(dict(state["algorithm"]), None, True)
+            self.alg.load(copy.deepcopy(dict(state["algorithm"])), None, True)  # the optimiser keeps what it is given
         except RuntimeError as error:
             raise LabError(f"The stored networks do not fit the settings: {error}") from error
         with torch.inference_mode():
             self.env.env.load_state_dict(state["environment"])
-            self.env.set_observations(state["observations"])
             self.episodes.load_state_dict(state["episodes"])
         self.iteration = state["iteration"]
         self.env_steps = state["env_steps"]
