@@ -63,6 +63,8 @@ class NewtonBackend(PhysicsBackend):
         self._step(substeps)
 
     def reset(self, mask: torch.Tensor) -> None:
+        if mask.shape != self.non_finite.shape:
+            raise ValueError(f"A mask of environments has the shape ({self.num_envs},), got {tuple(mask.shape)}.")
         wp.copy(self._reset_mask, wp.from_torch(mask))
         self._reset()
 
@@ -111,6 +113,8 @@ class NewtonBackend(PhysicsBackend):
             outputs=[self._non_finite],
             device=self._device,
         )
+        for entity in self._entities.values():
+            entity.find_bad_targets(self._non_finite)
         self._health.count_non_finite(self._non_finite)
         for entity in self._entities.values():
             entity.restore_default(self._non_finite)
@@ -182,17 +186,34 @@ class NewtonBackend(PhysicsBackend):
         self._forward()
 
     def state_dict(self) -> dict[str, Any]:
-        state = {f"engine.{name}": tensor for name, tensor in self._engine_tensors().items()}
-        for name, data in self.articulations.items():
-            state |= {f"{name}.{field}": getattr(data, field) for field in row_shapes(0, 0)}
-        return {key: tensor.detach().cpu().clone() for key, tensor in state.items()}
+        return {name: tensor.cpu().clone() for name, tensor in self._state_tensors().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name, tensor in self._engine_tensors().items():
-            tensor.copy_(state[f"engine.{name}"])
+        """Restores :meth:`state_dict` in place.
+
+        Raises:
+            ValueError: ``state`` lacks a tensor, has an unknown one, or one of another shape; nothing was changed then.
+        """
+        tensors = self._state_tensors()
+        if state.keys() != tensors.keys():
+            raise ValueError(
+                f"The physics state lacks {sorted(tensors.keys() - state.keys())} and has the unknown "
+                f"{sorted(state.keys() - tensors.keys())}. It belongs to another scene or solver."
+            )
+        for name, tensor in tensors.items():
+            if state[name].shape != tensor.shape:
+                raise ValueError(
+                    f"The physics state has {name} of shape {tuple(state[name].shape)}, expected {tuple(tensor.shape)}: "
+                    "another robot or number of environments."
+                )
+        for name, tensor in tensors.items():
+            tensor.copy_(state[name])
+
+    def _state_tensors(self) -> dict[str, torch.Tensor]:
+        tensors = {f"engine.{name}": tensor for name, tensor in self._engine_tensors().items()}
         for name, data in self.articulations.items():
-            for field in row_shapes(0, 0):
-                getattr(data, field).copy_(state[f"{name}.{field}"])
+            tensors |= {f"{name}.{field}": getattr(data, field) for field in row_shapes(0, 0)}
+        return tensors
 
     def _engine_tensors(self) -> dict[str, torch.Tensor]:
         """What the engine holds beside the buffers and decides the future."""

@@ -39,7 +39,6 @@ MUJOCO_MODULES = (
     "mujoco_warp._src.support",
     "mujoco_warp._src.solver",
     "lab_newton.kernels",
-    "lab_newton.health",
 )
 """Modules that every MuJoCo Warp model needs, those that take longest first."""
 

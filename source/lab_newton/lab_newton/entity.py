@@ -53,9 +53,11 @@ class Entity:
     def bind(self, model: newton.Model) -> None:
         """Reads the model's properties into the buffers and fills every world with its default state."""
         self._arrays = self._entity_arrays(model)
-        self._read_properties(model)
-        fill_defaults(self.name, self.cfg, self.data)
         data = self.data
+        self._read_properties(model)
+        for buffer in (data.joint_stiffness, data.joint_damping, data.joint_effort_limits):
+            buffer.zero_()  # joints without an actuator
+        fill_defaults(self.name, self.cfg, data)
         for buffer in (data.joint_acc, data.root_com_vel_w):
             buffer.zero_()
         data.root_link_pose_w.copy_(data.default_root_pose_w)
@@ -115,6 +117,17 @@ class Entity:
                 dim=self._joint_dim,
                 inputs=[self._arrays],
                 outputs=[control.joint_target_q, control.joint_target_qd, control.joint_act],
+                device=self.device,
+            )
+
+    def find_bad_targets(self, non_finite: wp.array) -> None:
+        """Marks worlds whose targets are NaN or infinite."""
+        if self.layout.joint_names:
+            wp.launch(
+                kernels.find_bad_targets,
+                dim=self._joint_dim,
+                inputs=[self._arrays],
+                outputs=[non_finite],
                 device=self.device,
             )
 

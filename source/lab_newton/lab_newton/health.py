@@ -10,33 +10,7 @@ from newton.solvers import SolverBase, SolverMuJoCo
 
 from lab_core.physics import HealthReport
 from lab_core.physics.backend import CapacityError
-
-wp.set_module_options({"enable_backward": False})
-
-
-@wp.kernel
-def count_worlds(mask: wp.array(dtype=wp.bool), count: wp.array(dtype=wp.int32)):
-    """Adds the number of worlds of ``mask`` to ``count[0]``. Launch over N."""
-    if mask[wp.tid()]:
-        wp.atomic_add(count, 0, 1)
-
-
-@wp.kernel
-def latch_overflow(
-    overflow: wp.array(dtype=wp.int32),
-    constraint_rows: wp.array(dtype=wp.int32),
-    contacts: wp.array(dtype=wp.int32),
-    candidates: wp.array(dtype=wp.int32),
-    latched: wp.array(dtype=wp.int32),
-    peak_rows: wp.array(dtype=wp.int32),
-    peak_contacts: wp.array(dtype=wp.int32),
-):
-    """Keeps every bit of ``overflow`` (N,), and the largest needs, until they are read. Launch over N."""
-    world = wp.tid()
-    latched[world] = latched[world] | overflow[world]
-    peak_rows[world] = wp.max(peak_rows[world], constraint_rows[world])
-    if world == 0:
-        peak_contacts[0] = wp.max(peak_contacts[0], wp.max(contacts[0], candidates[0]))
+from lab_newton import kernels
 
 
 class HealthMonitor:
@@ -56,7 +30,9 @@ class HealthMonitor:
 
     def count_non_finite(self, mask: wp.array) -> None:
         """Counts the worlds of ``mask`` (N,)."""
-        wp.launch(count_worlds, dim=self.num_envs, inputs=[mask], outputs=[self.non_finite_count], device=self.device)
+        wp.launch(
+            kernels.count_worlds, dim=self.num_envs, inputs=[mask], outputs=[self.non_finite_count], device=self.device
+        )
 
     def latch(self, solver: SolverBase) -> None:
         """Keeps what overflowed in the last step of ``solver``."""
@@ -64,7 +40,7 @@ class HealthMonitor:
             return
         data = solver.mjw_data
         wp.launch(
-            latch_overflow,
+            kernels.latch_overflow,
             dim=self.num_envs,
             inputs=[data.overflow, data.nefc, data.nacon, data.ncollision],
             outputs=[self._latched, self._peak_rows, self._peak_contacts],

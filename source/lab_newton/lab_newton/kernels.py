@@ -4,6 +4,11 @@ Newton stores all worlds one after another. ``EntityArrays`` holds an entity's b
 and bodies lie inside the slice of one world.
 """
 
+# Kernels are Warp's language; read as Python they have wrong types.
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 import warp as wp
@@ -15,35 +20,35 @@ wp.set_module_options({"enable_backward": False})
 class EntityArrays:
     """Buffers of :class:`lab_core.scene.ArticulationData` and their places in Newton's arrays."""
 
-    joint_pos: wp.array2d(dtype=wp.float32)
-    joint_vel: wp.array2d(dtype=wp.float32)
-    root_link_pose_w: wp.array(dtype=wp.transform)
-    root_com_vel_w: wp.array(dtype=wp.spatial_vector)
+    joint_pos: wp.array2d[wp.float32]
+    joint_vel: wp.array2d[wp.float32]
+    root_link_pose_w: wp.array[wp.transform]
+    root_com_vel_w: wp.array[wp.spatial_vector]
 
-    joint_acc: wp.array2d(dtype=wp.float32)
-    root_link_vel_w: wp.array(dtype=wp.spatial_vector)
-    root_com_lin_vel_b: wp.array(dtype=wp.vec3)
-    root_link_lin_vel_b: wp.array(dtype=wp.vec3)
-    root_ang_vel_b: wp.array(dtype=wp.vec3)
-    projected_gravity_b: wp.array(dtype=wp.vec3)
-    heading_w: wp.array(dtype=wp.float32)
-    body_link_pose_w: wp.array2d(dtype=wp.transform)
-    body_com_vel_w: wp.array2d(dtype=wp.spatial_vector)
+    joint_acc: wp.array2d[wp.float32]
+    root_link_vel_w: wp.array[wp.spatial_vector]
+    root_com_lin_vel_b: wp.array[wp.vec3]
+    root_link_lin_vel_b: wp.array[wp.vec3]
+    root_ang_vel_b: wp.array[wp.vec3]
+    projected_gravity_b: wp.array[wp.vec3]
+    heading_w: wp.array[wp.float32]
+    body_link_pose_w: wp.array2d[wp.transform]
+    body_com_vel_w: wp.array2d[wp.spatial_vector]
 
-    joint_pos_target: wp.array2d(dtype=wp.float32)
-    joint_vel_target: wp.array2d(dtype=wp.float32)
-    joint_effort_target: wp.array2d(dtype=wp.float32)
-    applied_effort: wp.array2d(dtype=wp.float32)
+    joint_pos_target: wp.array2d[wp.float32]
+    joint_vel_target: wp.array2d[wp.float32]
+    joint_effort_target: wp.array2d[wp.float32]
+    applied_effort: wp.array2d[wp.float32]
 
-    default_joint_pos: wp.array2d(dtype=wp.float32)
-    default_joint_vel: wp.array2d(dtype=wp.float32)
-    default_root_pose_w: wp.array(dtype=wp.transform)
-    default_root_vel_w: wp.array(dtype=wp.spatial_vector)
+    default_joint_pos: wp.array2d[wp.float32]
+    default_joint_vel: wp.array2d[wp.float32]
+    default_root_pose_w: wp.array[wp.transform]
+    default_root_vel_w: wp.array[wp.spatial_vector]
 
     # Places of each joint's coordinate and degree of freedom, of each body, and of the root, in the slice of a world.
-    joint_coord: wp.array(dtype=wp.int32)
-    joint_dof: wp.array(dtype=wp.int32)
-    body: wp.array(dtype=wp.int32)
+    joint_coord: wp.array[wp.int32]
+    joint_dof: wp.array[wp.int32]
+    body: wp.array[wp.int32]
     root_coord: wp.int32
     root_dof: wp.int32
     floating: wp.bool
@@ -55,10 +60,10 @@ class EntityArrays:
 
 @wp.kernel
 def write_state(
-    mask: wp.array(dtype=wp.bool),
+    mask: wp.array[wp.bool],
     entity: EntityArrays,
-    joint_q: wp.array(dtype=wp.float32),
-    joint_qd: wp.array(dtype=wp.float32),
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
 ):
     """Buffers -> Newton, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
     world, i = wp.tid()
@@ -78,14 +83,14 @@ def write_state(
 
 @wp.kernel
 def read_state(
-    mask: wp.array(dtype=wp.bool),
+    mask: wp.array[wp.bool],
     inverse_elapsed: wp.float32,
-    joint_q: wp.array(dtype=wp.float32),
-    joint_qd: wp.array(dtype=wp.float32),
-    body_q: wp.array(dtype=wp.transform),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-    body_com: wp.array(dtype=wp.vec3),
-    gravity: wp.array(dtype=wp.vec3),
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
+    body_q: wp.array[wp.transform],
+    body_qd: wp.array[wp.spatial_vector],
+    body_com: wp.array[wp.vec3],
+    gravity: wp.array[wp.vec3],
     entity: EntityArrays,
 ):
     """Newton -> buffers, with the derived state. Launch over (N, max(J, B)).
@@ -147,7 +152,7 @@ def _derive_root_state(
 
 
 @wp.kernel
-def restore_default(mask: wp.array(dtype=wp.bool), entity: EntityArrays):
+def restore_default(mask: wp.array[wp.bool], entity: EntityArrays):
     """Default state, cleared targets and efforts, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
     world, i = wp.tid()
     if not mask[world]:
@@ -167,9 +172,9 @@ def restore_default(mask: wp.array(dtype=wp.bool), entity: EntityArrays):
 @wp.kernel
 def write_targets(
     entity: EntityArrays,
-    target_q: wp.array(dtype=wp.float32),
-    target_qd: wp.array(dtype=wp.float32),
-    feed_forward: wp.array(dtype=wp.float32),
+    target_q: wp.array[wp.float32],
+    target_qd: wp.array[wp.float32],
+    feed_forward: wp.array[wp.float32],
 ):
     """Targets -> the arrays that Newton's actuators read. Launch over (N, J)."""
     world, joint = wp.tid()
@@ -180,7 +185,22 @@ def write_targets(
 
 
 @wp.kernel
-def read_effort(joint_f: wp.array(dtype=wp.float32), entity: EntityArrays):
+def find_bad_targets(entity: EntityArrays, non_finite: wp.array[wp.bool]):
+    """Marks worlds with a NaN or an infinity in their targets. Launch over (N, J).
+
+    The clip of the effort would make an ordinary number of it, the limit.
+    """
+    world, joint = wp.tid()
+    if not (
+        wp.isfinite(entity.joint_pos_target[world, joint])
+        and wp.isfinite(entity.joint_vel_target[world, joint])
+        and wp.isfinite(entity.joint_effort_target[world, joint])
+    ):
+        non_finite[world] = True
+
+
+@wp.kernel
+def read_effort(joint_f: wp.array[wp.float32], entity: EntityArrays):
     """Effort that the solver is about to receive -> buffer. Launch over (N, J)."""
     world, joint = wp.tid()
     entity.applied_effort[world, joint] = joint_f[world * entity.dofs_per_world + entity.joint_dof[joint]]
@@ -188,11 +208,11 @@ def read_effort(joint_f: wp.array(dtype=wp.float32), entity: EntityArrays):
 
 @wp.kernel
 def find_non_finite(
-    joint_q: wp.array2d(dtype=wp.float32),
-    joint_qd: wp.array2d(dtype=wp.float32),
-    body_q: wp.array2d(dtype=wp.transform),
-    body_qd: wp.array2d(dtype=wp.spatial_vector),
-    non_finite: wp.array(dtype=wp.bool),
+    joint_q: wp.array2d[wp.float32],
+    joint_qd: wp.array2d[wp.float32],
+    body_q: wp.array2d[wp.transform],
+    body_qd: wp.array2d[wp.spatial_vector],
+    non_finite: wp.array[wp.bool],
 ):
     """Marks worlds with a NaN or an infinity in their state. Launch over (N, largest row)."""
     world, i = wp.tid()
@@ -210,10 +230,10 @@ def find_non_finite(
 
 @wp.kernel
 def spread_mask(
-    mask: wp.array(dtype=wp.bool),
+    mask: wp.array[wp.bool],
     articulations_per_world: wp.int32,
-    world_mask: wp.array(dtype=wp.bool),
-    articulation_mask: wp.array(dtype=wp.bool),
+    world_mask: wp.array[wp.bool],
+    articulation_mask: wp.array[wp.bool],
 ):
     """World mask (N,) -> Newton's masks over worlds (N + 1,) and over articulations. Launch over N."""
     world = wp.tid()
@@ -221,3 +241,28 @@ def spread_mask(
     world_mask[world] = selected
     for i in range(articulations_per_world):
         articulation_mask[world * articulations_per_world + i] = selected
+
+
+@wp.kernel
+def count_worlds(mask: wp.array[wp.bool], count: wp.array[wp.int32]):
+    """Adds the number of worlds of ``mask`` to ``count[0]``. Launch over N."""
+    if mask[wp.tid()]:
+        wp.atomic_add(count, 0, 1)
+
+
+@wp.kernel
+def latch_overflow(
+    overflow: wp.array[wp.int32],
+    constraint_rows: wp.array[wp.int32],
+    contacts: wp.array[wp.int32],
+    candidates: wp.array[wp.int32],
+    latched: wp.array[wp.int32],
+    peak_rows: wp.array[wp.int32],
+    peak_contacts: wp.array[wp.int32],
+):
+    """Keeps every bit of ``overflow`` (N,), and the largest needs, until they are read. Launch over N."""
+    world = wp.tid()
+    latched[world] = latched[world] | overflow[world]
+    peak_rows[world] = wp.max(peak_rows[world], constraint_rows[world])
+    if world == 0:
+        peak_contacts[0] = wp.max(peak_contacts[0], wp.max(contacts[0], candidates[0]))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import newton
 import numpy as np
+import warp as wp
 from newton.viewer import ViewerViser
 
 from lab_core.errors import LabError
@@ -68,9 +69,10 @@ class BrowserViewer:
     def _place_camera(self, camera: CameraCfg) -> None:
         offsets = self._viewer.world_offsets
         origin = offsets.numpy()[0] if offsets is not None and len(offsets) else np.zeros(3)
+        eye = wp.vec3(*(origin + np.array(camera.eye)).tolist())
         x, y, z = np.subtract(camera.target, camera.eye)
         yaw, pitch = math.atan2(y, x), math.atan2(z, math.hypot(x, y))
-        self._viewer.set_camera(origin + np.array(camera.eye), pitch=math.degrees(pitch), yaw=math.degrees(yaw))
+        self._viewer.set_camera(eye, pitch=math.degrees(pitch), yaw=math.degrees(yaw))
 
 
 def free_port(host: str, port: int) -> int:

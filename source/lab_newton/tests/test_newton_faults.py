@@ -1,0 +1,145 @@
+"""Worlds that break, and buffers that are too small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from lab_core.physics.backend import CapacityError
+from lab_newton import MuJoCoSolverCfg
+
+NEIGHBOURS = [0, 2]
+
+
+def rows(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Rows of the worlds 0 and 2 of everything that has rows."""
+    return {name: value.reshape(3, -1)[NEIGHBOURS] for name, value in state.items() if value.numel() % 3 == 0}
+
+
+def all_finite(backend) -> bool:
+    state = backend.state_dict()
+    limits = {"robot.joint_pos_limits", "robot.soft_joint_pos_limits"}
+    return all(value.isfinite().all() for name, value in state.items() if name not in limits)
+
+
+def break_effort(backend, value: float) -> None:
+    backend.articulations["robot"].joint_effort_target[1, 0] = value
+
+
+def break_gain(backend, value: float) -> None:
+    backend.articulations["robot"].joint_pos_target[1, 1] = value
+
+
+def break_position(backend, value: float) -> None:
+    backend.articulations["robot"].joint_pos[1, 2] = value
+    backend.mark_written(torch.tensor([False, True, False]))
+    backend.forward()
+
+
+def break_base(backend, value: float) -> None:
+    backend.articulations["robot"].root_com_vel_w[1, 4] = value
+    backend.mark_written(torch.tensor([False, True, False]))
+    backend.forward()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("fault", [break_effort, break_gain, break_position, break_base])
+def test_a_broken_world_is_put_back_and_its_neighbours_never_notice(rover, shared_rover, fault, value):
+    for _ in range(40):  # until they lie on the ground, with contacts and warm starts
+        rover.step(4)
+    start = rover.state_dict()
+    rover.step(2)
+    rover.step(2)
+    healthy = rover.state_dict()
+
+    rover.load_state_dict(start)
+    rover.health()
+    fault(rover, value)
+    rover.step(2)
+    data = rover.articulations["robot"]
+    assert rover.non_finite.tolist() == [False, True, False]
+    assert torch.equal(data.joint_pos[1], data.default_joint_pos[1])
+    assert torch.equal(data.body_link_pose_w[1, 0], data.default_root_pose_w[1])
+    assert torch.equal(data.joint_acc[1], torch.zeros(3))
+    assert rover.health().non_finite_worlds == 1
+    assert all_finite(rover)
+    rover.step(2)
+    assert not rover.non_finite.any(), "the fault outlived the restored state"
+    for name, expected in rows(healthy).items():
+        assert torch.equal(rows(rover.state_dict())[name], expected), name
+
+
+def test_non_finite_worlds_are_counted_once_per_call_until_they_are_read(rover):
+    for _ in range(2):
+        rover.articulations["robot"].joint_effort_target[0, 0] = float("nan")
+        rover.articulations["robot"].joint_effort_target[2, 0] = float("nan")
+        rover.step(3)
+    report = rover.health()
+    assert report.non_finite_worlds == 4
+    assert not report.ok
+    assert rover.health().ok
+
+
+@pytest.fixture(scope="module")
+def cramped(make_rover, rover_cfg):
+    """Rovers that start in the air, in a solver with hardly any room for contacts."""
+
+    def make(**capacity):
+        entity = replace(rover_cfg, init_state=replace(rover_cfg.init_state, pos=(0.0, 0.0, 2.0)))
+        return make_rover(entity=entity, solver=MuJoCoSolverCfg(**capacity))
+
+    return make
+
+
+def lay_on_the_ground(backend, worlds: list[bool]) -> None:
+    mask = torch.tensor(worlds)
+    backend.articulations["robot"].root_link_pose_w[mask, 2] = 0.04
+    backend.mark_written(mask)
+    backend.forward()
+
+
+def test_too_few_constraint_rows_are_reported_with_the_number_needed(cramped):
+    backend = cramped(njmax=5, nconmax=32)
+    backend.step(1)
+    assert backend.health().ok
+    lay_on_the_ground(backend, [False, True, False])
+    backend.step(1)
+    backend.step(1)
+    report = backend.health()
+    text = report.overflows["constraint rows"]
+    assert text.startswith("1 of 3 worlds, raise physics.solver.njmax from 5 to at least ")
+    needed = int(text.rsplit(" ", 1)[1])
+    assert needed > 5
+    assert not report.ok
+
+    roomy = cramped(njmax=needed, nconmax=32)
+    lay_on_the_ground(roomy, [False, True, False])
+    roomy.step(1)
+    assert roomy.health().ok, "the number that the report asked for is not enough"
+
+
+def test_too_few_contacts_are_reported_with_the_number_needed(cramped):
+    """Pairs that found no room were not collided, so that following the advice may take a second round."""
+    capacity, rounds = 1, 0
+    while True:
+        backend = cramped(njmax=200, nconmax=capacity)
+        lay_on_the_ground(backend, [True, True, True])
+        backend.step(1)
+        overflows = backend.health().overflows
+        if not overflows:
+            break
+        text = overflows["contacts"]
+        assert text.startswith(f"the pool of all 3 worlds, raise physics.solver.nconmax from {capacity} to at least ")
+        capacity = int(text.rsplit(" ", 1)[1])
+        rounds += 1
+    assert 1 <= rounds <= 3
+
+
+def test_strict_capacity_makes_an_overflow_an_error(cramped):
+    backend = cramped(njmax=5, nconmax=32, strict_capacity=True)
+    lay_on_the_ground(backend, [True, False, False])
+    backend.step(1)
+    with pytest.raises(CapacityError, match="njmax from 5 to at least"):
+        backend.health()

@@ -1,0 +1,70 @@
+"""The configured solver is the one that runs, with its settings."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from lab_core.errors import ConfigError
+from lab_newton import MuJoCoSolverCfg, NewtonSolverCfg, SolverCfg
+
+
+def test_settings_reach_the_solver(make_rover):
+    cfg = MuJoCoSolverCfg(
+        iterations=7, ls_iterations=9, tolerance=1e-4, impratio=10.0, cone="elliptic", njmax=80, nconmax=24
+    )
+    solver = make_rover(num_envs=1, solver=cfg)._solver
+    options = solver.mjw_model.opt
+    assert (options.iterations, options.ls_iterations) == (7, 9)
+    assert options.tolerance.numpy()[0] == pytest.approx(1e-4)
+    assert options.impratio_invsqrt.numpy()[0] == pytest.approx(1 / math.sqrt(10.0))
+    assert solver.mj_model.opt.cone == 1
+    assert (solver.mjw_data.njmax, solver.mjw_data.naconmax) == (80, 24)
+    assert solver.mj_model.neq == 0, "an idle weld for a switchable root costs every step"
+    assert not options.warn_overflow
+
+
+def test_deterministic_is_switched_on_before_the_first_step(make_rover):
+    backend = make_rover(num_envs=1, solver=MuJoCoSolverCfg(njmax=96, nconmax=32, deterministic=True))
+    assert backend._solver.mjw_model.opt.deterministic
+    backend.step(2)
+    assert backend.articulations["robot"].joint_pos.isfinite().all()
+
+
+def test_without_contacts_a_robot_falls_through_the_ground(make_rover):
+    backend = make_rover(num_envs=1, solver=MuJoCoSolverCfg(contacts=False))
+    backend.step(150)
+    fallen = 0.5 - 0.5 * 9.81 * (150 * 0.005) ** 2
+    assert backend.articulations["robot"].root_link_pose_w[0, 2] == pytest.approx(fallen, abs=0.1)
+
+
+def test_with_contacts_it_comes_to_rest_on_the_ground(rover):
+    for _ in range(100):
+        rover.step(4)
+    data = rover.articulations["robot"]
+    assert ((data.root_link_pose_w[:, 2] > 0.03) & (data.root_link_pose_w[:, 2] < 0.2)).all()
+    assert data.root_com_vel_w.abs().max() < 0.2
+
+
+@pytest.mark.slow
+def test_another_newton_solver_by_name(make_cart_pole):
+    backend = make_cart_pole(solver=NewtonSolverCfg(name="SolverFeatherstone", contacts=False))
+    data = backend.articulations["robot"]
+    data.joint_pos[:, 1] = 0.3
+    backend.mark_written(torch.ones(3, dtype=torch.bool))
+    backend.forward()
+    backend.step(3)  # an odd number: no state may be left in a second buffer
+    backend.step(1)
+    assert (data.joint_pos[:, 1] > 0.3).all()
+    assert (data.joint_acc[:, 1] > 1.0).all()
+
+
+def test_an_unknown_solver_is_refused_with_what_exists(make_cart_pole):
+    with pytest.raises(ConfigError, match="no 'SolverMagic'.*SolverFeatherstone"):
+        make_cart_pole(solver=NewtonSolverCfg(name="SolverMagic"))
+    with pytest.raises(ConfigError, match="options of SolverXPBD.*wings"):
+        make_cart_pole(solver=NewtonSolverCfg(name="SolverXPBD", options={"wings": 2}))
+    with pytest.raises(ConfigError, match="is a SolverCfg"):
+        make_cart_pole(solver=SolverCfg())
