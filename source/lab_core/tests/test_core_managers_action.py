@@ -110,7 +110,7 @@ def test_reset_touches_the_masked_rows_only(env):
     [
         (ActionTermCfg, "action term 'a': expected ActionTermCfg, got type"),
         (mdp.JointEffortActionCfg(joint_names="knee"), "action term 'a': No joint of 'robot' matches 'knee'"),
-        (mdp.JointEffortActionCfg(asset_name="x", joint_names=CART), "action term 'a': The scene has no entity 'x'"),
+        (mdp.JointEffortActionCfg(asset_name="x", joint_names=CART), "action term 'a': unknown entity 'x'"),
         (mdp.JointEffortActionCfg(joint_names=CART, scale={POLE: 1.0}), "No joint of 'robot' matches 'cart_to_pole'"),
         (mdp.JointEffortActionCfg(joint_names=CART, clip=(1.0, -1.0)), "clip of '.*' must be .* low <= high"),
         (mdp.JointEffortActionCfg(joint_names=CART, clip=-1.0), "clip of '.*' must be .* low <= high"),

@@ -261,7 +261,7 @@ def test_entity_selections(env):
 @pytest.mark.parametrize(
     ("cfg", "message"),
     [
-        (SceneEntityCfg("robto"), "reward term 'a': The scene has no entity 'robto'. Did you mean 'robot'.*has: robot"),
+        (SceneEntityCfg("robto"), "reward term 'a': unknown entity 'robto'. Did you mean 'robot'.*Available: robot"),
         (SceneEntityCfg(joint_names="knee"), "No joint of 'robot' matches 'knee'. There are: slider_to_cart, cart_to"),
         (SceneEntityCfg(body_names="foot"), "No body of 'robot' matches 'foot'. There are: slider, cart, pole"),
     ],

@@ -118,7 +118,7 @@ def test_look_ups_and_run_time_change(env):
         (CountingCfg(), r"command term 'c': resampling_time_range must be \(low, high\), got MISSING"),
         (
             mdp.UniformVelocityCommandCfg(asset_name="x", resampling_time_range=(1.0, 1.0)),
-            "command term 'c': The scene has no entity 'x'",
+            "command term 'c': unknown entity 'x'",
         ),
     ],
 )

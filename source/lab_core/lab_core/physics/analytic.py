@@ -45,7 +45,8 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         super().__init__(cfg, scene, num_envs, device)
         if len(scene.entities) != 1:
             raise LabError(f"The analytic backend holds one cart-pole, the scene has {sorted(scene.entities)}.")
-        self._scene = scene
+        if scene.sensors:
+            raise LabError(f"The analytic backend has no sensors, the scene asks for {sorted(scene.sensors)}.")
         ((name, entity),) = scene.entities.items()
         data = ArticulationData.allocate(
             num_envs, ("slider_to_cart", "cart_to_pole"), ("slider", "cart", "pole"), fixed_base=True, device=device

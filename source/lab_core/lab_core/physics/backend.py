@@ -15,6 +15,7 @@ from lab_core.errors import LabError
 
 if TYPE_CHECKING:
     from lab_core.scene import ArticulationData, CameraCfg, SceneCfg
+    from lab_core.sensors import SensorData
 
 
 class CapacityError(LabError, RuntimeError):
@@ -75,6 +76,8 @@ class PhysicsBackend(ABC):
     dt: float
     articulations: dict[str, ArticulationData]
     """Entity name -> data."""
+    sensors: dict[str, SensorData]
+    """Sensor name -> measurements."""
     non_finite: torch.Tensor
     """(N,) bool, worlds that went non-finite in the last ``step``."""
 
@@ -84,6 +87,7 @@ class PhysicsBackend(ABC):
         self.device = device
         self.dt = cfg.dt
         self.articulations = {}
+        self.sensors = {}
         self.non_finite = torch.zeros(num_envs, dtype=torch.bool, device=device)
         self.written = torch.zeros(num_envs, dtype=torch.bool, device=device)
         """(N,) bool, worlds with authored state that the engine has not taken over yet."""
@@ -112,6 +116,17 @@ class PhysicsBackend(ABC):
     @abstractmethod
     def forward(self) -> None:
         """Takes over authored state of the worlds in ``written``, refreshes their bodies, and clears ``written``."""
+
+    def notify(self, entity: str, *properties: str) -> None:
+        """Hands changed property buffers of an entity to the engine, for all worlds.
+
+        Args:
+            entity: Name of the entity.
+            properties: Names of tensors of :class:`ArticulationData`, for example ``"body_mass"``. Gains and effort
+                limits of actuators need no notice: they are read in every step. A change of mass, inertia, centre of
+                mass or armature is expensive; make it when the environment starts, or rarely.
+        """
+        raise LabError(f"The {self.cfg.backend!r} physics backend cannot change {', '.join(properties)}.")
 
     @abstractmethod
     def rebuild(self) -> None:

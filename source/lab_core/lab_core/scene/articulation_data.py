@@ -83,12 +83,20 @@ class ArticulationData:
     """(N, J) actuator damping [N m s/rad or N s/m]."""
     joint_armature: torch.Tensor
     """(N, J) [kg m^2 or kg]."""
+    joint_friction: torch.Tensor
+    """(N, J) largest dry friction effort in the joint [N m or N]."""
     body_mass: torch.Tensor
     """(N, B) [kg]."""
     body_com_pos_b: torch.Tensor
     """(N, B, 3) centre of mass in the body's frame [m]."""
     body_inertia_b: torch.Tensor
     """(N, B, 3, 3) about the centre of mass, in the body's frame [kg m^2]."""
+    body_friction: torch.Tensor
+    """(N, B) sliding friction coefficient of the body's collision shapes."""
+
+    # Disturbances.
+    body_wrench_w: torch.Tensor
+    """(N, B, 6) external force [N], then torque about the centre of mass [N m], world frame, in every substep."""
 
     warp: Any = None
     """The same buffers as Warp arrays under the same names, where the backend is built on Warp."""
@@ -149,7 +157,10 @@ def row_shapes(num_joints: int, num_bodies: int) -> dict[str, tuple[int, ...]]:
         "joint_stiffness": joint,
         "joint_damping": joint,
         "joint_armature": joint,
+        "joint_friction": joint,
         "body_mass": body,
         "body_com_pos_b": (*body, 3),
         "body_inertia_b": (*body, 3, 3),
+        "body_friction": body,
+        "body_wrench_w": (*body, 6),
     }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lab_core.errors import LabError
+from lab_core.errors import LabError, unknown_name_message
 from lab_core.scene.articulation import Articulation, ArticulationCfg
 from lab_core.scene.names import UnknownNameError
+from lab_core.sensors.sensor import SensorCfg, SensorData
 
 if TYPE_CHECKING:
     from lab_core.physics import PhysicsBackend
@@ -52,6 +52,7 @@ class SceneCfg:
     """Distance between worlds in viewers [m]. In the physics every world has its own space."""
     ground: GroundCfg | None = field(default_factory=GroundCfg)
     entities: dict[str, ArticulationCfg] = field(default_factory=dict)
+    sensors: dict[str, SensorCfg] = field(default_factory=dict)
     camera: CameraCfg = field(default_factory=CameraCfg)
 
     def resolve_num_envs(self, device: torch.device) -> int:
@@ -77,14 +78,19 @@ class Scene(Mapping[str, Articulation]):
         """(N, 3) origin of each environment in the world frame [m]."""
 
     def __getitem__(self, name: str) -> Articulation:
-        try:
-            return self._entities[name]
-        except KeyError:
-            near = difflib.get_close_matches(name, self._entities, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise UnknownNameError(
-                f"The scene has no entity {name!r}.{hint} It has: {', '.join(self._entities) or 'none'}."
-            ) from None
+        if name not in self._entities:
+            raise UnknownNameError(unknown_name_message("entity", name, self._entities))
+        return self._entities[name]
+
+    def sensor(self, name: str) -> SensorData:
+        """Returns the measurements of a sensor.
+
+        Raises:
+            UnknownNameError: the scene has no such sensor.
+        """
+        if name not in self.physics.sensors:
+            raise UnknownNameError(unknown_name_message("sensor", name, self.physics.sensors))
+        return self.physics.sensors[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._entities
