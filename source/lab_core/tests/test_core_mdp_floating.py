@@ -114,8 +114,8 @@ def test_root_terminations(env):
 
 def test_root_reset_adds_origin_and_draw_to_the_default(env):
     data = data_of(env)
-    data.default_root_pose_w[:, 2] = 0.5
-    data.default_root_vel_w[:, 0] = 1.0
+    data.default_root_pose[:, 2] = 0.5
+    data.default_root_vel[:, 0] = 1.0
     run_event(
         env,
         mdp.reset_root_state_uniform,
@@ -134,7 +134,7 @@ def test_root_reset_adds_origin_and_draw_to_the_default(env):
 def test_drawn_rotation_is_in_the_frame_of_the_default(env):
     data = data_of(env)
     default = quat_from_euler_xyz(torch.tensor(math.pi / 2), torch.tensor(0.0), torch.tensor(0.0))
-    data.default_root_pose_w[:, 3:] = default
+    data.default_root_pose[:, 3:] = default
     run_event(env, mdp.reset_root_state_uniform, pose_range={"yaw": (math.pi / 2,) * 2}, velocity_range={})
     x_axis = quat_apply(data.root_link_pose_w[:, 3:], torch.tensor([1.0, 0.0, 0.0]).expand(N, 3))
     expected = quat_apply(default, torch.tensor([0.0, 1.0, 0.0]))

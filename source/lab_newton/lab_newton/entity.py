@@ -60,7 +60,7 @@ class Entity:
         fill_defaults(self.name, self.cfg, data)
         for buffer in (data.joint_acc, data.root_com_vel_w):
             buffer.zero_()
-        data.root_link_pose_w.copy_(data.default_root_pose_w)
+        data.root_link_pose_w.copy_(data.default_root_pose)
         wp.launch(
             kernels.restore_default,
             dim=self._joint_dim,

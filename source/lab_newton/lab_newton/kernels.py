@@ -42,8 +42,8 @@ class EntityArrays:
 
     default_joint_pos: wp.array2d[wp.float32]
     default_joint_vel: wp.array2d[wp.float32]
-    default_root_pose_w: wp.array[wp.transform]
-    default_root_vel_w: wp.array[wp.spatial_vector]
+    default_root_pose: wp.array[wp.transform]
+    default_root_vel: wp.array[wp.spatial_vector]
 
     # Places of each joint's coordinate and degree of freedom, of each body, and of the root, in the slice of a world.
     joint_coord: wp.array[wp.int32]
@@ -165,8 +165,8 @@ def restore_default(mask: wp.array[wp.bool], entity: EntityArrays):
         entity.joint_effort_target[world, i] = 0.0
         entity.applied_effort[world, i] = 0.0
     if i == 0 and entity.floating:
-        entity.root_link_pose_w[world] = entity.default_root_pose_w[world]
-        entity.root_com_vel_w[world] = entity.default_root_vel_w[world]
+        entity.root_link_pose_w[world] = entity.default_root_pose[world]
+        entity.root_com_vel_w[world] = entity.default_root_vel[world]
 
 
 @wp.kernel

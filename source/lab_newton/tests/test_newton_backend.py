@@ -64,8 +64,8 @@ def test_properties_come_from_the_file(rover, cart_pole):
 
 def test_a_new_world_is_at_its_default(rover, cart_pole):
     assert torch.allclose(robot(rover).joint_pos, torch.tensor([0.3, -0.2, 0.1]))
-    assert torch.equal(robot(rover).root_link_pose_w, robot(rover).default_root_pose_w)
-    assert torch.equal(robot(rover).body_link_pose_w[:, 0], robot(rover).default_root_pose_w)
+    assert torch.equal(robot(rover).root_link_pose_w, robot(rover).default_root_pose)
+    assert torch.equal(robot(rover).body_link_pose_w[:, 0], robot(rover).default_root_pose)
     assert torch.allclose(robot(cart_pole).root_link_pose_w, torch.tensor([0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 1.0]))
     assert torch.equal(robot(cart_pole).root_com_vel_w, torch.zeros(3, 6))
 

@@ -28,7 +28,7 @@ _ROBOT = SceneEntityCfg("robot")
 def reset_scene_to_default(env: RLEnv, mask: torch.Tensor) -> None:
     """Puts every entity into its default state."""
     for entity in env.scene.values():
-        entity.write_default_state(mask)
+        entity.write_default_state(env.scene.env_origins, mask)
 
 
 def reset_joints_by_offset(
@@ -91,11 +91,11 @@ def reset_root_state_uniform(
     entity = env.scene[asset_cfg.name]
     pose = _draw_six(env, pose_range, "pose_range")
     velocity = _draw_six(env, velocity_range, "velocity_range")
-    default = entity.data.default_root_pose_w
+    default = entity.data.default_root_pose
     position = default[:, :3] + env.scene.env_origins + pose[:, :3]
     orientation = quat_mul(default[:, 3:], quat_from_euler_xyz(*pose[:, 3:].unbind(dim=1)))
     entity.write_root_link_pose(torch.cat([position, orientation], dim=1), mask)
-    entity.write_root_com_velocity(entity.data.default_root_vel_w + velocity, mask)
+    entity.write_root_com_velocity(entity.data.default_root_vel + velocity, mask)
 
 
 def push_by_setting_velocity(

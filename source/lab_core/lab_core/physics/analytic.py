@@ -93,7 +93,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
     def _refresh(self, mask: torch.Tensor) -> None:
         data = self._data
         x, angle = data.joint_pos.unbind(-1)
-        root = data.default_root_pose_w
+        root = data.default_root_pose
         poses = torch.zeros_like(data.body_link_pose_w)
         poses[..., :3] = root[:, None, :3]
         poses[..., 6] = 1.0
@@ -119,7 +119,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         data = self._data
         for name in ("joint_pos", "joint_vel"):
             getattr(data, name).copy_(getattr(data, f"default_{name}"))
-        data.root_link_pose_w.copy_(data.default_root_pose_w)
+        data.root_link_pose_w.copy_(data.default_root_pose)
         data.joint_pos_target.copy_(data.default_joint_pos)
         for buffer in (data.joint_vel_target, data.joint_effort_target, data.applied_effort, data.joint_acc):
             buffer.zero_()

@@ -105,12 +105,14 @@ class Articulation:
         self._require_floating_base("velocity")
         self._write({"root_com_vel_w": velocity}, mask)
 
-    def write_default_state(self, mask: torch.Tensor | Sequence[int] | None = None) -> None:
-        """Puts the selected worlds into the default state and clears their targets and efforts."""
+    def write_default_state(self, env_origins: torch.Tensor, mask: torch.Tensor | Sequence[int] | None = None) -> None:
+        """Puts the selected worlds into the default state at their origins (N, 3); clears targets and efforts."""
         data = self.data
         values = {"joint_pos": data.default_joint_pos, "joint_vel": data.default_joint_vel}
         if not data.fixed_base:
-            values |= {"root_link_pose_w": data.default_root_pose_w, "root_com_vel_w": data.default_root_vel_w}
+            pose = data.default_root_pose.clone()
+            pose[:, :3] += env_origins
+            values |= {"root_link_pose_w": pose, "root_com_vel_w": data.default_root_vel}
         resolved = self._write(values, mask)
         masked_copy_(data.joint_pos_target, data.default_joint_pos, resolved)
         for buffer in (data.joint_vel_target, data.joint_effort_target, data.applied_effort, data.joint_acc):

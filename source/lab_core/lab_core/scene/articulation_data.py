@@ -67,10 +67,10 @@ class ArticulationData:
     """(N, J) [rad or m]."""
     default_joint_vel: torch.Tensor
     """(N, J) [rad/s or m/s]."""
-    default_root_pose_w: torch.Tensor
-    """(N, 7)."""
-    default_root_vel_w: torch.Tensor
-    """(N, 6) velocity of the root's centre of mass [m/s, rad/s]."""
+    default_root_pose: torch.Tensor
+    """(N, 7) relative to the environment's origin."""
+    default_root_vel: torch.Tensor
+    """(N, 6) velocity of the root's centre of mass, world frame [m/s, rad/s]."""
     joint_pos_limits: torch.Tensor
     """(N, J, 2) lower, upper [rad or m]; infinite where unlimited."""
     soft_joint_pos_limits: torch.Tensor
@@ -121,7 +121,7 @@ class ArticulationData:
         """Returns zeroed buffers (identity quaternions)."""
         shapes = row_shapes(len(joint_names), len(body_names))
         tensors = {name: torch.zeros(num_envs, *shape, device=device) for name, shape in shapes.items()}
-        for name in ("root_link_pose_w", "default_root_pose_w", "body_link_pose_w"):
+        for name in ("root_link_pose_w", "default_root_pose", "body_link_pose_w"):
             tensors[name][..., 6] = 1.0
         return cls(joint_names=tuple(joint_names), body_names=tuple(body_names), fixed_base=fixed_base, **tensors)
 
@@ -149,8 +149,8 @@ def row_shapes(num_joints: int, num_bodies: int) -> dict[str, tuple[int, ...]]:
         "applied_effort": joint,
         "default_joint_pos": joint,
         "default_joint_vel": joint,
-        "default_root_pose_w": (7,),
-        "default_root_vel_w": (6,),
+        "default_root_pose": (7,),
+        "default_root_vel": (6,),
         "joint_pos_limits": limits,
         "soft_joint_pos_limits": limits,
         "joint_effort_limits": joint,

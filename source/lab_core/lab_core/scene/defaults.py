@@ -43,8 +43,8 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
     what = f"joint of {name!r}"
     data.default_joint_pos.copy_(torch.tensor(values_by_name(init.joint_pos, data.joint_names, what=what)))
     data.default_joint_vel.copy_(torch.tensor(values_by_name(init.joint_vel, data.joint_names, what=what)))
-    data.default_root_pose_w.copy_(torch.tensor((*init.pos, *init.quat)))
-    data.default_root_vel_w.copy_(torch.tensor((*init.lin_vel, *init.ang_vel)))
+    data.default_root_pose.copy_(torch.tensor((*init.pos, *init.quat)))
+    data.default_root_vel.copy_(torch.tensor((*init.lin_vel, *init.ang_vel)))
     _fill_limits(name, cfg, data)
     for group, ids in actuated_joints(name, cfg, data.joint_names).items():
         actuator: ActuatorCfg = cfg.actuators[group]

@@ -104,7 +104,7 @@ class Scene(Mapping[str, Articulation]):
     def reset(self, mask: torch.Tensor) -> None:
         """Puts the worlds of ``mask`` (N,) bool into their default state and clears what the solver remembers."""
         for entity in self._entities.values():
-            entity.write_default_state(mask)
+            entity.write_default_state(self.env_origins, mask)
         self.physics.reset(mask)
 
     def get_state(self, is_relative: bool = False) -> dict[str, dict[str, dict[str, torch.Tensor]]]:

@@ -23,7 +23,8 @@ def draw_curves(rows: Sequence[dict[str, Any]], path: Path, title: str) -> None:
     """Draws return, episode length, losses, learning rate and speed over the iterations of `rows`."""
     from matplotlib.figure import Figure  # slow to import, and not needed before the first checkpoint
 
-    figure = Figure(figsize=(12, 6.5), layout="constrained")
+    figure = Figure(figsize=(12, 6.5))
+    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.08, top=0.9, hspace=0.35)  # "constrained" draws twice
     figure.suptitle(title)
     for axes, (label, names) in zip(figure.subplots(2, 3).flat, _PANELS, strict=True):
         for name in names:
@@ -32,9 +33,9 @@ def draw_curves(rows: Sequence[dict[str, Any]], path: Path, title: str) -> None:
                 axes.plot(*zip(*points, strict=True), label=name.split("/")[-1], linewidth=1.2)
         axes.set_title(label, fontsize=10)
         axes.grid(alpha=0.3)
-        if len(names) > 1:
+        if len(names) > 1 and axes.lines:
             axes.legend(fontsize=8)
         axes.set_xlabel("iteration", fontsize=8)
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=110)
+    figure.savefig(picture, format="png", dpi=100)
     write_file(path, picture.getvalue())
