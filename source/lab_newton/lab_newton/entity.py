@@ -16,6 +16,9 @@ from lab_newton import kernels
 from lab_newton.model import UNLIMITED, EntityLayout
 
 _DTYPE_BY_ROW_END: dict[str, Any] = {
+    "root_pose": wp.transform,
+    "root_vel": wp.spatial_vector,
+    "wrench_w": wp.spatial_vector,
     "pose_w": wp.transform,
     "vel_w": wp.spatial_vector,
     "lin_vel_b": wp.vec3,
