@@ -24,7 +24,8 @@ def draw_curves(rows: Sequence[dict[str, Any]], path: Path, title: str) -> None:
     from matplotlib.figure import Figure  # slow to import, and not needed before the first checkpoint
 
     figure = Figure(figsize=(12, 6.5))
-    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.08, top=0.9, hspace=0.35)  # "constrained" draws twice
+    # by hand: an automatic layout draws everything twice
+    figure.subplots_adjust(left=0.06, right=0.98, bottom=0.08, top=0.9, hspace=0.35, wspace=0.25)
     figure.suptitle(title)
     for axes, (label, names) in zip(figure.subplots(2, 3).flat, _PANELS, strict=True):
         for name in names:
