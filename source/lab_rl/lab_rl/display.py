@@ -24,9 +24,7 @@ LINE_INTERVAL = 10.0
 class TrainingDisplay:
     """Shows the progress from iteration `start` to `total`. Use it as a context manager."""
 
-    def __init__(
-        self, console: Console, start: int, total: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, console: Console, start: int, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self._start, self._total = start, total
         self._clock = clock

@@ -32,7 +32,9 @@ class TrainedPolicy:
         self.checkpoint.check(self.path, self.cfg.task, env)
         adapter = RslRlEnv(env, self.cfg.agent.obs_groups["actor"], self.cfg.agent.clip_actions)
         try:
-            return adapter, build_policy(adapter, self.cfg.agent, self.checkpoint.runner["algorithm"]["actor_state_dict"])
+            return adapter, build_policy(
+                adapter, self.cfg.agent, self.checkpoint.runner["algorithm"]["actor_state_dict"]
+            )
         except RuntimeError as error:
             raise CheckpointError(f"The networks in {self.path} do not fit its config.yaml: {error}") from error
 

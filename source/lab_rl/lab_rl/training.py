@@ -94,9 +94,7 @@ def set_threads(device: torch.device) -> None:
 
 
 class _Session:
-    def __init__(
-        self, cfg: RunCfg, run: RunFolder, env: RLEnv, console: Console, checkpoint: Path | None
-    ) -> None:
+    def __init__(self, cfg: RunCfg, run: RunFolder, env: RLEnv, console: Console, checkpoint: Path | None) -> None:
         self.cfg, self.run, self.env, self.console = cfg, run, env, console
         self.runner = PpoRunner(env, cfg.agent)
         self.config_hash = cfg.hash()
@@ -154,9 +152,7 @@ class _Session:
             video=clip,
         )
 
-    def _iterate(
-        self, display: TrainingDisplay, progress: ProgressFile, events: EventFile, stop: StopSignal
-    ) -> Path:
+    def _iterate(self, display: TrainingDisplay, progress: ProgressFile, events: EventFile, stop: StopSignal) -> Path:
         agent = self.cfg.agent
         began = time.perf_counter() - progress.elapsed
         checkpoint = self.run.checkpoint(self.start)

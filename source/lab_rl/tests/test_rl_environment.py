@@ -3,9 +3,9 @@ from __future__ import annotations
 import gymnasium
 import pytest
 import torch
+
 from lab_core.errors import LabError
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-
 from lab_rl.ppo import RslRlEnv
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from lab_core.agents import PPOCfg
 from lab_core.envs import DirectRLEnv, DirectRLEnvCfg
 from lab_core.errors import ConfigError, LabError
 from lab_core.physics import HealthReport
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from lab_rl.ppo import PpoRunner
 from lab_rl.ppo.finite import NonFiniteError
 
@@ -229,7 +229,9 @@ def test_bad_reward_is_named(monkeypatch, value):
     runner = make_runner(counting_env_cfg())
     rewards = torch.tensor([1.0, value, 1.0, value])
     monkeypatch.setattr(runner.env.env, "_get_rewards", lambda: rewards)
-    with pytest.raises(NonFiniteError, match=r"the reward is not finite in 2 of 4 environments \(1, 3\), first in step 0"):
+    with pytest.raises(
+        NonFiniteError, match=r"the reward is not finite in 2 of 4 environments \(1, 3\), first in step 0"
+    ):
         runner.iterate()
 
 
@@ -256,7 +258,9 @@ def test_bad_final_observation_is_named(monkeypatch):
         "_compute_observations",
         lambda update_history: compute(update_history) if update_history else {"policy": torch.full((4, 1), torch.nan)},
     )
-    with pytest.raises(NonFiniteError, match=r"critic's value of a final observation is not finite.*first in step 2 of 4"):
+    with pytest.raises(
+        NonFiniteError, match=r"critic's value of a final observation is not finite.*first in step 2 of 4"
+    ):
         runner.iterate()
 
 
@@ -311,7 +315,7 @@ def test_more_mini_batches_than_samples_are_refused():
 def test_learning_finds_the_rewarded_action(monkeypatch):
     runner = PpoRunner(counting_env_cfg(num_envs=32, max_length=4).build("cpu"), replace(AGENT, learning_rate=1e-2))
     env = runner.env.env
-    monkeypatch.setattr(env, "_get_rewards", lambda: -(env.actions[:, 0] - 1.5) ** 2)
+    monkeypatch.setattr(env, "_get_rewards", lambda: -((env.actions[:, 0] - 1.5) ** 2))
     for _ in range(40):
         runner.iterate()
     with torch.inference_mode():

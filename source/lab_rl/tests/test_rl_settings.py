@@ -3,9 +3,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from lab_core.agents import PPOCfg
 from lab_core.errors import ConfigError, LabError
-
 from lab_rl.ppo import rsl_rl_cfg, settings
 
 
@@ -32,9 +32,9 @@ def test_every_setting_reaches_rsl_rl():
         max_grad_norm=0.4,
     )
     ours = rsl_rl_cfg(cfg)
-    for name in ("learning_rate", "schedule", "desired_kl", "num_learning_epochs", "num_mini_batches", "gamma", "lam",
-                 "clip_param", "entropy_coef", "value_loss_coef", "use_clipped_value_loss", "max_grad_norm"):  # fmt: skip
+    for name in ours["algorithm"].keys() - {"class_name"}:
         assert ours["algorithm"][name] == getattr(cfg, name), name
+        assert getattr(cfg, name) != getattr(PPOCfg(), name), name
     assert ours["actor"]["hidden_dims"] == [3, 5] and ours["critic"]["hidden_dims"] == [11]
     assert ours["actor"]["activation"] == ours["critic"]["activation"] == "relu"
     assert ours["actor"]["obs_normalization"] and ours["critic"]["obs_normalization"]

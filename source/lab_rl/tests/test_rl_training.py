@@ -8,14 +8,14 @@ import signal
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
 from lab_core.agents import PPOCfg
 from lab_core.errors import ConfigError, LabError
 from lab_core.physics import HealthReport
 from lab_core.physics.analytic import AnalyticCartpoleBackend
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-from rich.console import Console
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
 from lab_rl.ppo import PpoRunner
 from lab_rl.ppo.finite import NonFiniteError
 from lab_rl.runs import RunCfg, RunFolder, load_checkpoint
@@ -61,8 +61,7 @@ def test_run_folder_holds_what_a_user_looks_for(run):
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5] and rows[-1]["env_steps"] == 5 * 4 * 4
     assert all(first["elapsed_s"] <= second["elapsed_s"] for first, second in zip(rows, rows[1:], strict=False))
     assert "iteration 5/5" in text_of(console) and "4 environments on cpu" in text_of(console)
-    leftovers = [path for path in run.path.rglob(".*")]
-    assert leftovers == []
+    assert list(run.path.rglob(".*")) == []
 
 
 def test_equal_runs_give_equal_checkpoints(tmp_path):

@@ -52,7 +52,7 @@ def policy_metadata(adapter: RslRlEnv, trained: TrainedPolicy) -> dict[str, Any]
         "observations": _observations(env, adapter.groups),
         "output": {"name": "actions", "width": adapter.num_actions, "clipped_to": adapter.clip_actions},
         "actions": _actions(env, entities),
-        "commands": list(env.command_manager.term_names) if hasattr(env, "command_manager") else [],
+        "commands": _commands(env),
         "entities": entities,
         "versions": {**package_versions(), "python": platform.python_version()},
         "git": git_revision(),
@@ -113,8 +113,13 @@ def _joints_and_bodies(env: RLEnv, value: Any) -> Any:
     return chosen
 
 
-def _chosen(names: Sequence[str], ids: Any) -> list[str]:
-    return list(names[ids]) if isinstance(ids, slice) else [names[index] for index in torch.as_tensor(ids).tolist()]
+def _chosen(names: tuple[str, ...], ids: Any) -> list[str]:
+    return [*names[ids]] if isinstance(ids, slice) else [names[index] for index in torch.as_tensor(ids).tolist()]
+
+
+def _commands(env: RLEnv) -> list[str]:
+    manager = getattr(env, "command_manager", None)
+    return [] if manager is None else list(manager.term_names)
 
 
 def _actions(env: RLEnv, entities: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -51,8 +51,8 @@ class RslRlEnv(VecEnv):
     def unwrapped(self) -> RLEnv:
         return self.env
 
-    @property
-    def episode_length_buf(self) -> torch.Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
+    @property  # pyright: ignore[reportIncompatibleVariableOverride]
+    def episode_length_buf(self) -> torch.Tensor:
         """(N,) int64 steps since the last reset. Assigning copies into the environment's buffer."""
         return self.env.episode_length_buf
 

@@ -37,7 +37,7 @@ def rollout_tensors(alg: PPO, rewards: torch.Tensor, last: TensorDict) -> list[t
 
 def observation_tensors(observations: TensorDict) -> list[tuple[str, torch.Tensor]]:
     """Name and values of every group of `observations` (T, N, ...)."""
-    return [(_group_name(group), value) for group, value in observations.items()]
+    return [(_group_name(str(group)), observations.get(group)) for group in observations.keys()]
 
 
 def describe(name: str, values: torch.Tensor, env: RLEnv) -> str:

@@ -115,9 +115,7 @@ class PpoRunner:
         steps = self._rewards.numel()
         self.env_steps += steps
         health = self.env.env.health()
-        reward, length = (
-            None if math.isnan(report[name]) else report[name] for name in ("Train/mean_reward", _LENGTH)
-        )
+        reward, length = (None if math.isnan(report[name]) else report[name] for name in ("Train/mean_reward", _LENGTH))
         scalars = {name: value for name, value in report.items() if not math.isnan(value)}
         scalars |= {f"Loss/{name}": value for name, value in losses.items()}
         scalars |= {
@@ -180,9 +178,7 @@ class PpoRunner:
         bad = [f"{name} loss is {value}" for name, value in losses.items() if not math.isfinite(value)]
         with torch.inference_mode():
             policy = self.alg.get_policy()
-            norms = [
-                torch.nn.utils.get_total_norm(list(network.parameters())) for network in (policy, self.alg.critic)
-            ]
+            norms = [torch.nn.utils.get_total_norm(list(network.parameters())) for network in (policy, self.alg.critic)]
             actor, critic, std = torch.stack([*norms, policy.output_std.mean()]).tolist()
         bad += [f"the {name} has non-finite parameters" for name, norm in (("policy", actor), ("critic", critic))
                 if not math.isfinite(norm)]  # fmt: skip

@@ -40,7 +40,9 @@ def versions_json() -> str:
 
 def package_versions() -> dict[str, str]:
     """Versions of all lab packages and of the libraries that decide results, where installed."""
-    lab = sorted({item.name for item in distributions() if item.name and item.name.replace("-", "_").startswith("lab_")})
+    lab = sorted(
+        {item.name for item in distributions() if item.name and item.name.replace("-", "_").startswith("lab_")}
+    )
     found = {}
     for name in (*lab, *_PACKAGES):
         try:
@@ -60,6 +62,9 @@ def git_revision() -> dict[str, Any] | None:
         ).stdout.strip()
 
     try:
-        return {"revision": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--untracked-files=no"))}
+        return {
+            "revision": git("rev-parse", "HEAD"),
+            "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
+        }
     except (OSError, subprocess.SubprocessError):
         return None

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import json
+
+import imageio.v3 as iio
+import numpy as np
+import pytest
+
+from lab_core.agents import PPOCfg
+from lab_core.cli import main
+from lab_core.physics.analytic import AnalyticCartpoleBackend
+from lab_core.registry import TaskSpec, register_task
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_rl.commands import options
+from lab_rl.runs import RunFolder, latest_run
+from lab_rl.runs.config import RunCfg, load_run_cfg
+
+TASK = "Stub-Commands"
+
+
+def env_cfg(play: bool = False):
+    cfg = analytic_cartpole_env_cfg(num_envs=4, episode_length_s=1.0 if play else 0.1)
+    if play:
+        cfg.rewards["cart_vel"] = None
+    return cfg
+
+
+def ppo_cfg() -> PPOCfg:
+    return PPOCfg(num_steps_per_env=4, max_iterations=2, actor_hidden_dims=(8,), critic_hidden_dims=(8,))
+
+
+register_task(TaskSpec(id=TASK, env_cfg=env_cfg, agents={"ppo": ppo_cfg}))
+register_task(TaskSpec(id="Stub-Other", env_cfg=env_cfg, agents={"ppo": ppo_cfg}))
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "logs"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> RunFolder:
+    """A short run, shared by tests that only read it."""
+    logs = tmp_path_factory.mktemp("trained")
+    assert main(["train", TASK, "--no-video", "--logs", str(logs), "--env.rewards.alive.weight", "2.5"]) == 0
+    run = latest_run(logs / TASK)
+    assert run is not None
+    return run
+
+
+def run_of(logs) -> RunFolder:
+    run = latest_run(logs / TASK)
+    assert run is not None
+    return run
+
+
+def paint(self, camera) -> np.ndarray:
+    position = float(self.articulations["robot"].joint_pos[0, 0])
+    return np.full((camera.height, camera.width, 3), int(128 + 30 * np.clip(position, -4, 4)), np.uint8)
+
+
+def fails(capsys, *argv: str) -> str:
+    """Runs a command that must fail, and returns its message in one line."""
+    try:
+        code = main(list(argv))
+    except SystemExit as stop:
+        code = stop.code
+    assert code not in (0, None)
+    captured = capsys.readouterr()
+    return " ".join((captured.err + captured.out).split())
+
+
+class TestTrain:
+    def test_short_options_reach_the_configuration(self, logs):
+        argv = ["train", TASK, "--num-envs", "3", "--seed", "7", "--max-iterations", "1", "--name", "mine"]
+        assert main([*argv, "--no-video", "--env.rewards.alive.weight", "2.5", "--agent.gamma", "0.9"]) == 0
+        run = run_of(logs)
+        cfg = load_run_cfg(run.config)
+        assert run.path.name.endswith("_mine") and run.latest_checkpoint() == run.checkpoint(1)
+        assert (cfg.task, cfg.device, cfg.env.scene.num_envs) == (TASK, "cpu", 3) or cfg.device.startswith("cuda")
+        assert cfg.env.seed == cfg.agent.seed == 7
+        assert cfg.env.rewards["alive"].weight == 2.5 and cfg.agent.gamma == 0.9
+
+    def test_seed_minus_one_draws_one_and_writes_it_down(self, logs):
+        assert main(["train", TASK, "--seed", "-1", "--max-iterations", "1", "--no-video"]) == 0
+        cfg = load_run_cfg(run_of(logs).config)
+        assert cfg.agent.seed == cfg.env.seed >= 0
+
+    def test_config_file_alone_repeats_a_run(self, logs, trained):
+        assert main(["train", "--config", str(trained.config), "--no-video"]) == 0
+        assert run_of(logs).checkpoint(2).read_bytes() == trained.checkpoint(2).read_bytes()
+
+    def test_resume_continues_in_the_same_folder(self, logs):
+        assert main(["train", TASK, "--no-video"]) == 0
+        run = run_of(logs)
+        assert main(["train", "--resume", str(run.path), "--max-iterations", "3", "--no-video"]) == 0
+        assert run.latest_checkpoint() == run.checkpoint(3)
+        assert len(list((logs / TASK).iterdir())) == 2  # the run, and `latest`
+
+    def test_play_config_trains_in_the_environment_for_watching(self, logs):
+        assert main(["train", TASK, "--play-config", "--no-video", "--max-iterations", "1"]) == 0
+        assert load_run_cfg(run_of(logs).config).env.episode_length_s == 1.0
+
+    def test_experiment_name_is_the_folder(self, logs):
+        argv = ["train", TASK, "--no-video", "--max-iterations", "1", "--agent.experiment-name", "poles"]
+        assert main(argv) == 0
+        assert latest_run(logs / "poles") is not None
+
+    def test_summary_names_files_and_next_commands(self, logs, capsys):
+        assert main(["train", TASK, "--no-video"]) == 0
+        text = capsys.readouterr().out
+        assert "Finished after 2 iterations" in text and "checkpoints/2.pt" in text and "curves.png" in text
+        assert f"lab play {TASK} --checkpoint" in text and "lab export" in text
+
+    def test_video_goes_where_it_is_wanted(self, logs, monkeypatch):
+        monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
+        argv = ["train", TASK, "--max-iterations", "1", "--video-length", "4"]
+        assert main([*argv, "--video", "mine.mp4"]) == 0
+        assert main([*argv, "--video"]) == 0
+        assert (logs.parent / "mine.mp4").is_file() and (run_of(logs).videos / "final.mp4").is_file()
+
+    @pytest.mark.parametrize(
+        ("argv", "message"),
+        [
+            (["Stub-Comands"], "unknown task 'Stub-Comands'. Did you mean 'Stub-Commands'"),
+            ([TASK, "--frontend", "warp"], "front end 'warp' is not available"),
+            ([TASK, "--device", "cuda:99"], "Device 'cuda:99' does not exist"),
+            ([TASK, "--device", "gpu"], "Unknown device 'gpu'"),
+            ([TASK, "--seed", "-5"], "seed must be in 0"),
+            ([TASK, "--num-envs", "0"], "num_envs must be at least 1, got 0"),
+            ([TASK, "--max-iterations", "0"], "agent.max_iterations must be at least 1, got 0"),
+            ([TASK, "--agent.obs-groups.critic", "polcy"], "unknown observation group 'polcy'. Did you mean 'policy'"),
+            ([TASK, "--video", "clip.avi"], "must end in .mp4, got 'clip.avi'"),
+            ([TASK, "--name", "a/b"], "run's name may have letters"),
+            ([TASK, "--num-env", "3"], "--num-envs"),
+            ([TASK, "--env.rewards.alife.weight", "1"], "--env.rewards.alive.weight"),
+            (["--resume", "nowhere"], "There is no run or checkpoint nowhere"),
+            (["--config", "nowhere.yaml"], "nowhere.yaml"),
+            ([], "Which task?"),
+        ],
+    )
+    def test_bad_input_is_named_and_leaves_no_folder(self, logs, capsys, argv, message):
+        assert message in fails(capsys, "train", *argv)
+        assert not logs.exists() or latest_run(logs / TASK) is None
+        assert not logs.exists() or [path for path in logs.rglob("*") if path.is_file()] == []
+
+    def test_log_directory_without_permission_is_named(self, logs, capsys):
+        logs.write_text("not a folder")
+        assert "Cannot write the run folder" in fails(capsys, "train", TASK)
+
+    def test_resume_refuses_another_task_and_a_new_seed(self, trained, capsys):
+        assert f"is a run of {TASK}, not of Stub-Other" in fails(
+            capsys, "train", "Stub-Other", "--resume", str(trained.path)
+        )
+        assert "--seed cannot be changed" in fails(capsys, "train", "--resume", str(trained.path), "--seed", "3")
+
+    @pytest.mark.parametrize("argv", [["train", TASK, "--help"], ["train", "--help"], ["play", TASK, "--help"],
+                                      ["play", "--help"], ["export", "--help"]])  # fmt: skip
+    def test_help_has_defaults_and_an_example(self, logs, capsys, argv):
+        with pytest.raises(SystemExit) as stop:
+            main(argv)
+        assert stop.value.code == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert f"Example: lab {argv[0]}" in text and "--logs" in text and "(default: logs)" in text
+        assert not logs.exists()
+
+
+class TestPlay:
+    def test_video_of_the_latest_run(self, logs, monkeypatch, capsys):
+        monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
+        assert main(["train", TASK, "--no-video"]) == 0
+        assert main(["play", TASK, "--video", "--video-length", "6"]) == 0
+        assert len(list(iio.imiter(run_of(logs).videos / "play.mp4", plugin="FFMPEG"))) == 3
+        assert "checkpoints/2.pt" in capsys.readouterr().out.replace("\n", "")
+
+    @pytest.mark.parametrize("policy", ["zero", "random"])
+    def test_untrained_policies_need_no_run(self, logs, monkeypatch, policy):
+        monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
+        assert main(["play", TASK, "--policy", policy, "--video", "clip.mp4", "--video-length", "4"]) == 0
+        assert (logs.parent / "clip.mp4").is_file()
+
+    def test_viewer_shows_every_step_and_is_closed(self, trained, monkeypatch, capsys):
+        class Viewer:
+            url = "http://127.0.0.1:8099"
+            updates = 0
+            closed = False
+
+            def update(self) -> None:
+                self.updates += 1
+
+            def close(self) -> None:
+                self.closed = True
+
+        viewer = Viewer()
+        monkeypatch.setattr(
+            AnalyticCartpoleBackend, "open_viewer", lambda self, camera, host="127.0.0.1", port=8080: viewer
+        )
+        assert main(["play", TASK, "--checkpoint", str(trained.path), "--steps", "5", "--port", "8099"]) == 0
+        assert viewer.updates == 5 and viewer.closed
+        assert "http://127.0.0.1:8099" in capsys.readouterr().out
+
+    def test_without_a_run_it_says_how_to_train(self, logs, capsys):
+        assert f"Train one with `lab train {TASK}`" in fails(capsys, "play", TASK)
+
+    def test_other_task_is_refused(self, trained, capsys):
+        message = fails(capsys, "play", "Stub-Other", "--checkpoint", str(trained.path))
+        assert f"is a checkpoint of {TASK}, not of Stub-Other" in message
+
+    def test_physics_without_a_viewer_says_so(self, trained, capsys):
+        message = fails(capsys, "play", TASK, "--checkpoint", str(trained.path))
+        assert "The 'analytic' physics backend has no viewer" in message
+
+
+class TestOptions:
+    def test_changes_of_a_run_carry_over_to_the_environment_for_watching(self, trained):
+        from lab_core.registry import get_task
+
+        run = load_run_cfg(trained.config)
+        cfg = options.play_env_cfg(get_task(TASK), run)
+        assert cfg.rewards["alive"].weight == 2.5  # changed by the run
+        assert cfg.episode_length_s == 1.0 and cfg.rewards["cart_vel"] is None  # of the environment for watching
+        as_trained = options.play_env_cfg(get_task(TASK), run, ["--no-play-config"])
+        assert as_trained == run.env and as_trained is not run.env
+
+    @pytest.mark.parametrize(
+        ("given", "completed"),
+        [
+            (["--video"], ["--video", "auto"]),
+            (["--video", "--seed", "1"], ["--video", "auto", "--seed", "1"]),
+            (["--video", "a.mp4"], ["--video", "a.mp4"]),
+            (["--no-video"], ["--video", "none"]),
+            ([], []),
+        ],
+    )
+    def test_video_option_may_stand_alone(self, given, completed):
+        assert options.complete_video_option(given) == completed
+
+    def test_task_stands_first_or_is_known(self):
+        assert options.split_subject(["X", "--a", "1"]) == ("X", ["--a", "1"])
+        assert options.split_subject(["--a", "1", TASK]) == (TASK, ["--a", "1"])
+        assert options.split_subject(["--a", "1"]) == (None, ["--a", "1"])
+
+    def test_device_auto_exists(self):
+        assert options.resolve_device("auto").type in ("cpu", "cuda")
+        assert str(options.resolve_device("cpu")) == "cpu"
+
+
+def test_export_writes_into_the_run_folder(trained, capsys):
+    onnx = pytest.importorskip("onnx")
+    assert main(["export", str(trained.path)]) == 0
+    assert "checked with onnxruntime" in " ".join(capsys.readouterr().out.split())
+    model = onnx.load(trained.path / "policy.onnx")
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(metadata["lab"])["task"] == TASK
+
+
+def test_export_without_a_subject_or_with_an_unknown_one(logs, capsys):
+    assert "Export what?" in fails(capsys, "export")
+    assert "unknown task 'Stub-Comands'" in fails(capsys, "export", "Stub-Comands")
+    assert f"Train one with `lab train {TASK}`" in fails(capsys, "export", TASK)
+
+
+def test_run_cfg_is_importable_by_the_name_in_the_file(trained):
+    assert isinstance(load_run_cfg(trained.config), RunCfg)
+    assert trained.config.read_text().startswith("!cfg:lab_rl.runs.config:RunCfg")
