@@ -9,7 +9,6 @@ import newton
 import numpy as np
 import torch
 import warp as wp
-from newton.solvers import SolverMuJoCo
 
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.scene import CameraCfg, SceneCfg
@@ -17,12 +16,19 @@ from lab_core.scene.articulation_data import row_shapes
 from lab_newton import kernels
 from lab_newton.actuators import make_actuators
 from lab_newton.camera import CameraRenderer
-from lab_newton.compile import MUJOCO_MODULES, Progress, compile_modules, leave_out_derivatives, quiet_warp
+from lab_newton.compile import (
+    MUJOCO_MODULES,
+    Progress,
+    compile_modules,
+    leave_out_derivatives,
+    load_kernels,
+    quiet_warp,
+)
 from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.entity import Entity
 from lab_newton.health import HealthMonitor
 from lab_newton.model import build_model
-from lab_newton.solver import make_solver
+from lab_newton.solver import Solver
 from lab_newton.viewer import BrowserViewer
 from lab_warp import CaptureContext, captured
 
@@ -57,31 +63,32 @@ class NewtonBackend(PhysicsBackend):
             if isinstance(cfg.solver, MuJoCoSolverCfg):
                 compile_modules(MUJOCO_MODULES, self._device, progress)
             self._build()
-            self._load_step_kernels()
+            load_kernels(lambda: self._advance(1), self._device)
 
     def step(self, substeps: int) -> None:
         self._step(substeps)
 
     def reset(self, mask: torch.Tensor) -> None:
-        if mask.shape != self.non_finite.shape:
-            raise ValueError(f"A mask of environments has the shape ({self.num_envs},), got {tuple(mask.shape)}.")
-        wp.copy(self._reset_mask, wp.from_torch(mask))
+        if mask.dtype != torch.bool or mask.shape != self.non_finite.shape:
+            raise ValueError(
+                f"A mask of environments is a bool tensor ({self.num_envs},), got {mask.dtype} {tuple(mask.shape)}."
+            )
+        if self._device.is_capturing:  # torch cannot take part in somebody else's recording
+            wp.copy(self._reset_mask, wp.from_torch(mask))
+        else:
+            wp.to_torch(self._reset_mask).copy_(mask)
         self._reset()
 
     def forward(self) -> None:
         self._forward()
 
-    def _load_step_kernels(self) -> None:
-        """Loads the kernels that MuJoCo Warp generates for this model: records a step and throws it away."""
-        with wp.ScopedCapture(device=self._device):
-            type(self)._step.__wrapped__(self, 1)
-
     @captured
     def _step(self, substeps: int) -> None:
+        self._advance(substeps)
+
+    def _advance(self, substeps: int) -> None:
         entities = self._entities.values()
-        for entity in entities:
-            entity.write_state(self._written, self._state)
-        self._written.zero_()
+        self._write_authored_state()
         for entity in entities:
             entity.write_targets(self._control)
         for substep in range(substeps):
@@ -96,11 +103,21 @@ class NewtonBackend(PhysicsBackend):
         for entity in entities:
             entity.read_state(self._model, self._state, elapsed=substeps * self.dt)
 
+    def _write_authored_state(self) -> None:
+        """State that was authored since the last :meth:`forward` must not be lost."""
+        if self._solver.steps_bodies:
+            self._take_over(self._written)
+        else:
+            for entity in self._entities.values():
+                entity.write_state(self._written, self._state)
+        self._written.zero_()
+
     def _solve(self) -> None:
-        """One physics step of the solver, in place."""
+        """One physics step of the solver."""
+        self._solver.collide(self._state)
         for _ in range(self._cfg.substeps):
-            self._solver.step(self._state, self._state, self._control, None, self.dt / self._cfg.substeps)
-            self._health.latch(self._solver)
+            self._solver.step(self._state, self._control, self.dt / self._cfg.substeps)
+            self._health.latch(self._solver.newton)
 
     def _restore_non_finite(self) -> None:
         """Puts worlds that went non-finite to their default state before anything can read them."""
@@ -119,7 +136,7 @@ class NewtonBackend(PhysicsBackend):
         for entity in self._entities.values():
             entity.restore_default(self._non_finite)
         self._take_over(self._non_finite)
-        self._reset_solver()
+        self._solver.reset(self._state, self._world_mask)
 
     @captured
     def _forward(self) -> None:
@@ -140,11 +157,7 @@ class NewtonBackend(PhysicsBackend):
     @captured
     def _reset(self) -> None:
         self._spread_mask(self._reset_mask)
-        self._reset_solver()
-
-    def _reset_solver(self) -> None:
-        # flags=0: what the solver remembers, not the state. A NaN in its warm start would outlive the state.
-        self._solver.reset(self._state, world_mask=self._world_mask, flags=0)
+        self._solver.reset(self._state, self._world_mask)
 
     def _spread_mask(self, mask: wp.array) -> None:
         wp.launch(
@@ -173,7 +186,7 @@ class NewtonBackend(PhysicsBackend):
                 self.articulations[name] = self._entities[name].data
         with wp.ScopedDevice(self._device):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
-            self._solver = make_solver(self._cfg.solver, self._model)
+            self._solver = Solver(self._cfg.solver, self._model)
             self._state = self._model.state()
             self._control = self._model.control()
         self._actuators = []
@@ -203,8 +216,8 @@ class NewtonBackend(PhysicsBackend):
         for name, tensor in tensors.items():
             if state[name].shape != tensor.shape:
                 raise ValueError(
-                    f"The physics state has {name} of shape {tuple(state[name].shape)}, expected {tuple(tensor.shape)}: "
-                    "another robot or number of environments."
+                    f"The physics state has {name} of shape {tuple(state[name].shape)}, expected "
+                    f"{tuple(tensor.shape)}: it belongs to another robot or number of environments."
                 )
         for name, tensor in tensors.items():
             tensor.copy_(state[name])
@@ -218,9 +231,7 @@ class NewtonBackend(PhysicsBackend):
     def _engine_tensors(self) -> dict[str, torch.Tensor]:
         """What the engine holds beside the buffers and decides the future."""
         arrays = {name: getattr(self._state, name) for name in ("joint_q", "joint_qd", "body_q", "body_qd")}
-        if isinstance(self._solver, SolverMuJoCo):
-            # The constraint solver starts each step from the last acceleration.
-            arrays["qacc_warmstart"] = self._solver.mjw_data.qacc_warmstart
+        arrays |= self._solver.memory()
         tensors = {name: wp.to_torch(array) for name, array in arrays.items()}
         return tensors | {
             "written": self.written,
@@ -230,7 +241,7 @@ class NewtonBackend(PhysicsBackend):
 
     def health(self) -> HealthReport:
         strict = isinstance(self._cfg.solver, MuJoCoSolverCfg) and self._cfg.solver.strict_capacity
-        return self._health.report(self._solver, strict)
+        return self._health.report(self._solver.newton, strict)
 
     def render(self, camera: CameraCfg) -> np.ndarray:
         if self._renderer is None:

@@ -6,12 +6,13 @@ cache. The first run of a solver on a machine spends most of its time there.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from types import TracebackType
@@ -53,6 +54,17 @@ def compile_modules(names: Sequence[str], device: wp.Device, progress: Progress)
         for done, job in enumerate(as_completed(jobs), start=1):
             job.result()
             progress.show(f"{done}/{len(jobs)} modules")
+
+
+def load_kernels(function: Callable[[], None], device: wp.Device) -> None:
+    """Loads the kernels that ``function`` launches, without running them: records it and drops the recording."""
+    gc.collect()  # what is finalised during a recording would become part of it
+    gc.disable()
+    try:
+        with wp.ScopedCapture(device=device):
+            function()
+    finally:
+        gc.enable()
 
 
 def leave_out_derivatives() -> None:

@@ -51,6 +51,9 @@ class NewtonSolverCfg(SolverCfg):
 
     name: str
     """Class name, for example ``"SolverFeatherstone"``, ``"SolverXPBD"`` or ``"SolverSemiImplicit"``."""
+    coordinates: Literal["joint", "body"] = "joint"
+    """What the solver moves. XPBD and SemiImplicit move bodies; joint positions are then read from the bodies, and
+    those of hinges lie between -pi and pi."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""
     contacts: bool = True

@@ -1,25 +1,73 @@
-"""Making the configured Newton solver."""
+"""The configured Newton solver, stepped in place."""
 
 from __future__ import annotations
 
 import newton
+import warp as wp
 from newton.solvers import SolverBase, SolverMuJoCo
 
 from lab_core.errors import ConfigError
 from lab_newton.config import MuJoCoSolverCfg, NewtonSolverCfg, SolverCfg
 
 
-def make_solver(cfg: SolverCfg, model: newton.Model) -> SolverBase:
-    """Returns the solver of ``cfg`` for ``model``.
+class Solver:
+    """A Newton solver with what it needs around it: collisions, a second state, coordinates of the joints.
 
-    Raises:
-        ConfigError: the class is unknown, or it refuses its options.
+    ``newton`` is the solver itself.
     """
-    if isinstance(cfg, MuJoCoSolverCfg):
-        return _make_mujoco(cfg, model)
-    if isinstance(cfg, NewtonSolverCfg):
-        return _make_named(cfg, model)
-    raise ConfigError(f"physics.solver is a {type(cfg).__name__}, expected MuJoCoSolverCfg or NewtonSolverCfg.")
+
+    def __init__(self, cfg: SolverCfg, model: newton.Model) -> None:
+        """Makes the solver of ``cfg`` for ``model``.
+
+        Raises:
+            ConfigError: the class is unknown, or it refuses its options.
+        """
+        self._model = model
+        self._collisions: newton.CollisionPipeline | None = None
+        self._contacts: newton.Contacts | None = None
+        self._next: newton.State | None = None
+        self.steps_bodies = False
+        """Whether the solver moves bodies; then body poses must be current before a step."""
+        if isinstance(cfg, MuJoCoSolverCfg):
+            self.newton: SolverBase = _make_mujoco(cfg, model)
+        elif isinstance(cfg, NewtonSolverCfg):
+            self.newton = _make_named(cfg, model)
+            self._next = model.state()
+            self.steps_bodies = cfg.coordinates == "body"
+            if cfg.contacts:
+                self._collisions = newton.CollisionPipeline(model)
+                self._contacts = self._collisions.contacts()
+        else:
+            raise ConfigError(f"physics.solver is a {type(cfg).__name__}, expected MuJoCoSolverCfg or NewtonSolverCfg.")
+
+    def collide(self, state: newton.State) -> None:
+        """Finds contacts at the start of a physics step, where the solver does not do so itself."""
+        if self._collisions is not None:
+            self._collisions.collide(state, self._contacts)
+
+    def step(self, state: newton.State, control: newton.Control, dt: float) -> None:
+        """Advances ``state`` by ``dt`` [s]."""
+        if self._next is None:
+            self.newton.step(state, state, control, None, dt)
+            return
+        self.newton.step(state, self._next, control, self._contacts, dt)
+        if self.steps_bodies:
+            newton.eval_ik(self._model, self._next, self._next.joint_q, self._next.joint_qd)
+        state.assign(self._next)
+
+    def reset(self, state: newton.State, world_mask: wp.array) -> None:
+        """Clears what the solver remembers of the worlds of ``world_mask`` (N + 1,), not their state.
+
+        A NaN in a warm start would outlive the state that caused it.
+        """
+        self.newton.reset(state, world_mask=world_mask, flags=0)
+
+    def memory(self) -> dict[str, wp.array]:
+        """What the solver carries from step to step, by name."""
+        if isinstance(self.newton, SolverMuJoCo):
+            # Each step starts its search from the last acceleration.
+            return {"qacc_warmstart": self.newton.mjw_data.qacc_warmstart}
+        return {}
 
 
 def _make_mujoco(cfg: MuJoCoSolverCfg, model: newton.Model) -> SolverMuJoCo:

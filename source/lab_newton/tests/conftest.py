@@ -1,4 +1,7 @@
-"""Small worlds that the tests share. A backend takes seconds to build, so each is built once and put back between tests."""
+"""Small worlds that the tests share.
+
+A backend takes seconds to build, so each is built once and put back between tests.
+"""
 
 from __future__ import annotations
 

@@ -70,10 +70,13 @@ def test_motors_in_the_file_are_refused(build):
 def test_names_must_be_unique(build):
     body = (
         f'<body name="left">{HINGE.format(joint="knee")}<body name="foot">{HINGE.format(joint="a")}</body>'
-        f'<body name="right">{HINGE.format(joint="b")}<body name="foot">{HINGE.format(joint="knee")}</body></body></body>'
+        f'<body name="right">{HINGE.format(joint="b")}<body name="foot">{HINGE.format(joint="knee")}</body>'
+        "</body></body>"
     )
-    with pytest.raises(ConfigError, match=r"found twice: (foot|knee)"):
+    with pytest.raises(ConfigError, match="joint names must be unique, found twice: knee"):
         build(mjcf(body))
+    with pytest.raises(ConfigError, match="body names must be unique, found twice: foot"):
+        build(mjcf(body.replace('name="knee"', 'name="c"', 1)))
 
 
 def test_ball_joints_are_refused(build):

@@ -15,7 +15,7 @@ def test_settings_reach_the_solver(make_rover):
     cfg = MuJoCoSolverCfg(
         iterations=7, ls_iterations=9, tolerance=1e-4, impratio=10.0, cone="elliptic", njmax=80, nconmax=24
     )
-    solver = make_rover(num_envs=1, solver=cfg)._solver
+    solver = make_rover(num_envs=1, solver=cfg)._solver.newton
     options = solver.mjw_model.opt
     assert (options.iterations, options.ls_iterations) == (7, 9)
     assert options.tolerance.numpy()[0] == pytest.approx(1e-4)
@@ -28,7 +28,7 @@ def test_settings_reach_the_solver(make_rover):
 
 def test_deterministic_is_switched_on_before_the_first_step(make_rover):
     backend = make_rover(num_envs=1, solver=MuJoCoSolverCfg(njmax=96, nconmax=32, deterministic=True))
-    assert backend._solver.mjw_model.opt.deterministic
+    assert backend._solver.newton.mjw_model.opt.deterministic
     backend.step(2)
     assert backend.articulations["robot"].joint_pos.isfinite().all()
 
@@ -50,15 +50,27 @@ def test_with_contacts_it_comes_to_rest_on_the_ground(rover):
 
 @pytest.mark.slow
 def test_another_newton_solver_by_name(make_cart_pole):
-    backend = make_cart_pole(solver=NewtonSolverCfg(name="SolverFeatherstone", contacts=False))
-    data = backend.articulations["robot"]
-    data.joint_pos[:, 1] = 0.3
-    backend.mark_written(torch.ones(3, dtype=torch.bool))
-    backend.forward()
-    backend.step(3)  # an odd number: no state may be left in a second buffer
-    backend.step(1)
-    assert (data.joint_pos[:, 1] > 0.3).all()
-    assert (data.joint_acc[:, 1] > 1.0).all()
+    """The pole falls as in the default solver; after an odd and an even number of steps."""
+    featherstone = NewtonSolverCfg(name="SolverFeatherstone", contacts=False)
+    angles = []
+    for backend in (make_cart_pole(substeps=16), make_cart_pole(substeps=16, solver=featherstone)):
+        data = backend.articulations["robot"]
+        data.joint_pos[:, 1] = 0.3
+        backend.mark_written(torch.ones(3, dtype=torch.bool))
+        backend.step(3)
+        backend.step(1)
+        angles.append(data.joint_pos[:, 1] - 0.3)
+    assert (angles[0] > 0.002).all()
+    torch.testing.assert_close(angles[1], angles[0], rtol=0.02, atol=0.0)
+
+
+@pytest.mark.slow
+def test_another_newton_solver_collides_with_the_ground(make_rover):
+    cfg = NewtonSolverCfg(name="SolverXPBD", coordinates="body", options={"iterations": 8})
+    backend = make_rover(num_envs=1, solver=cfg, substeps=4)
+    for _ in range(30):
+        backend.step(4)
+    assert 0.0 < backend.articulations["robot"].root_link_pose_w[0, 2] < 0.4
 
 
 def test_an_unknown_solver_is_refused_with_what_exists(make_cart_pole):
