@@ -51,13 +51,13 @@ class RslRlEnv(VecEnv):
     def unwrapped(self) -> RLEnv:
         return self.env
 
-    @property  # pyright: ignore[reportIncompatibleVariableOverride]
+    @property
     def episode_length_buf(self) -> torch.Tensor:
         """(N,) int64 steps since the last reset. Assigning copies into the environment's buffer."""
         return self.env.episode_length_buf
 
     @episode_length_buf.setter
-    def episode_length_buf(self, value: torch.Tensor) -> None:
+    def episode_length_buf(self, value: torch.Tensor) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self.env.episode_length_buf.copy_(value)
 
     def get_observations(self) -> TensorDict:
