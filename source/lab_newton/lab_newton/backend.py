@@ -1,8 +1,11 @@
 """The Newton physics backend."""
 
+# Newton declares its arrays as optional.
+# pyright: reportOptionalMemberAccess=false, reportArgumentType=false
+
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import newton
@@ -13,6 +16,7 @@ import warp as wp
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.scene.articulation_data import row_shapes
+from lab_core.state import Stateful
 from lab_newton import kernels
 from lab_newton.actuators import make_actuators
 from lab_newton.camera import CameraRenderer
@@ -33,7 +37,7 @@ from lab_newton.viewer import BrowserViewer
 from lab_warp import CaptureContext, captured
 
 
-class NewtonBackend(PhysicsBackend):
+class NewtonBackend(Stateful, PhysicsBackend):
     """Steps all worlds with a Newton solver; ``step``, ``reset`` and ``forward`` are recorded graphs.
 
     Every world is built at the origin. The order of joints and bodies is that of the model file, depth first.
@@ -199,45 +203,24 @@ class NewtonBackend(PhysicsBackend):
         self._forward()
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: tensor.cpu().clone() for name, tensor in self._state_tensors().items()}
+        return {name: tensor.cpu() for name, tensor in super().state_dict().items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores :meth:`state_dict` in place.
-
-        Raises:
-            ValueError: ``state`` lacks a tensor, has an unknown one, or one of another shape; nothing was changed then.
-        """
-        tensors = self._state_tensors()
-        if state.keys() != tensors.keys():
-            raise ValueError(
-                f"The physics state lacks {sorted(tensors.keys() - state.keys())} and has the unknown "
-                f"{sorted(state.keys() - tensors.keys())}. It belongs to another scene or solver."
-            )
-        for name, tensor in tensors.items():
-            if state[name].shape != tensor.shape:
-                raise ValueError(
-                    f"The physics state has {name} of shape {tuple(state[name].shape)}, expected "
-                    f"{tuple(tensor.shape)}: it belongs to another robot or number of environments."
-                )
-        for name, tensor in tensors.items():
-            tensor.copy_(state[name])
-
-    def _state_tensors(self) -> dict[str, torch.Tensor]:
-        tensors = {f"engine.{name}": tensor for name, tensor in self._engine_tensors().items()}
-        for name, data in self.articulations.items():
-            tensors |= {f"{name}.{field}": getattr(data, field) for field in row_shapes(0, 0)}
-        return tensors
-
-    def _engine_tensors(self) -> dict[str, torch.Tensor]:
-        """What the engine holds beside the buffers and decides the future."""
+    def _state_items(self) -> Iterable[tuple[str, Any]]:
+        """All that decides the future: the buffers, and what the engine holds beside them, in rows of worlds."""
         arrays = {name: getattr(self._state, name) for name in ("joint_q", "joint_qd", "body_q", "body_qd")}
         arrays |= self._solver.memory()
-        tensors = {name: wp.to_torch(array) for name, array in arrays.items()}
-        return tensors | {
+        engine = {name: wp.to_torch(array).view(self.num_envs, -1) for name, array in arrays.items()}
+        buffers = {
+            name: {field: getattr(data, field) for field in row_shapes(0, 0)}
+            for name, data in self.articulations.items()
+        }
+        return {
+            "engine": engine,
             "written": self.written,
             "non_finite": self.non_finite,
             "non_finite_count": wp.to_torch(self._health.non_finite_count),
-        }
+            "articulations": buffers,
+        }.items()
 
     def health(self) -> HealthReport:
         strict = isinstance(self._cfg.solver, MuJoCoSolverCfg) and self._cfg.solver.strict_capacity

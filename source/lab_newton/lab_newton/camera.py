@@ -1,5 +1,8 @@
 """Pictures of the scene by Newton's ray tracer: no display, GPU or system package needed."""
 
+# Warp's annotations of arrays, matrices and poses do not describe what they take from Python.
+# pyright: reportOptionalMemberAccess=false, reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import math

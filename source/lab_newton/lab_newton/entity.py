@@ -1,5 +1,8 @@
 """One articulation: its buffers, their Warp views, and their exchange with Newton's arrays."""
 
+# Newton declares its arrays as optional, and Warp's structs are no classes to pyright.
+# pyright: reportArgumentType=false, reportGeneralTypeIssues=false
+
 from __future__ import annotations
 
 from types import SimpleNamespace

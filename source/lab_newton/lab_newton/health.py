@@ -1,5 +1,8 @@
 """What went wrong in the physics, latched on the device and read once per training iteration."""
 
+# Warp's annotations of arrays lack their methods.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import math

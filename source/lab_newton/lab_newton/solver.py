@@ -1,5 +1,8 @@
 """The configured Newton solver, stepped in place."""
 
+# Newton declares its arrays as optional.
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 import newton

@@ -44,15 +44,12 @@ class BrowserViewer:
         self._viewer = ViewerViser(host=host, port=free_port(host, port), label="lab", verbose=False)
         self._viewer.set_model(model)
         self._viewer.set_world_offsets((env_spacing, env_spacing, 0.0))
+        self.url: str = self._viewer.url
+        """Address for the browser."""
         self._place_camera(camera)
         self._start = time.monotonic()
         self._open = True
         self.update()
-
-    @property
-    def url(self) -> str:
-        """Address for the browser."""
-        return self._viewer.url
 
     def update(self) -> None:
         """Shows the current state."""

@@ -9,6 +9,8 @@ import torch
 
 from lab_core.math import quat_apply, quat_apply_inverse
 from lab_core.scene.articulation_data import row_shapes
+from lab_core.state import StateError
+from lab_core.testing import check_masked_reset
 from lab_newton.backend import NewtonBackend
 
 MIDDLE = torch.tensor([False, True, False])
@@ -27,7 +29,7 @@ def assert_same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor],
     assert first.keys() == second.keys()
     for name in first:
         a, b = first[name], second[name]
-        if a.numel() > 1 and not name.endswith("count"):
+        if name != "non_finite_count":
             a, b = (x.reshape(3, -1)[rows] for x in (a, b))
         assert torch.equal(a, b), name
 
@@ -172,7 +174,7 @@ def test_one_call_of_n_substeps_equals_n_calls_of_one(rover, shared_rover, subst
     for _ in range(substeps):
         rover.step(1)
     several = snapshot(rover)
-    del once["robot.joint_acc"], several["robot.joint_acc"]  # over the call, by definition
+    del once["articulations.robot.joint_acc"], several["articulations.robot.joint_acc"]  # over the call, by definition
     assert_same(once, several)
 
 
@@ -264,7 +266,7 @@ def test_reset_leaves_the_state_and_other_worlds_alone(rover):
     after = snapshot(rover)
     assert_same(before, after, rows=[0, 2])
     assert before["engine.qacc_warmstart"][1].any() and not after["engine.qacc_warmstart"][1].any()
-    assert torch.equal(before["robot.joint_pos"], after["robot.joint_pos"])
+    assert torch.equal(before["articulations.robot.joint_pos"], after["articulations.robot.joint_pos"])
 
 
 def test_a_mask_of_the_wrong_length_is_refused(rover):
@@ -303,13 +305,17 @@ def test_a_saved_state_continues_bit_for_bit_in_a_new_backend(make_rover):
     assert robot(first).root_link_pose_w[0, 2] < 0.2, "the rover has not reached the ground: contacts were not tested"
 
 
-def test_a_state_of_other_worlds_is_refused(rover, make_rover):
+def test_a_state_of_another_scene_is_refused(rover):
     state = rover.state_dict()
     del state["engine.qacc_warmstart"]
-    with pytest.raises(ValueError, match="engine.qacc_warmstart"):
+    with pytest.raises(StateError, match="engine.qacc_warmstart: missing"):
         rover.load_state_dict(state)
-    with pytest.raises(ValueError, match="robot.joint_pos"):
-        rover.load_state_dict(rover.state_dict() | {"robot.joint_pos": torch.zeros(5, 3)})
+    with pytest.raises(StateError, match="articulations.robot.joint_pos: expected"):
+        rover.load_state_dict(rover.state_dict() | {"articulations.robot.joint_pos": torch.zeros(5, 3)})
+
+
+def test_a_masked_reset_touches_its_worlds_and_the_solvers_memory_only(rover):
+    assert check_masked_reset(rover, rover.reset, rover.num_envs) == {"engine.qacc_warmstart"}
 
 
 def test_eager_and_captured_runs_are_bitwise_equal(make_rover, monkeypatch):

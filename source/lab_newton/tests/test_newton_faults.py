@@ -20,7 +20,7 @@ def rows(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def all_finite(backend) -> bool:
     state = backend.state_dict()
-    limits = {"robot.joint_pos_limits", "robot.soft_joint_pos_limits"}
+    limits = {"articulations.robot.joint_pos_limits", "articulations.robot.soft_joint_pos_limits"}
     return all(value.isfinite().all() for name, value in state.items() if name not in limits)
 
 
