@@ -32,6 +32,7 @@ from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.entity import Entity
 from lab_newton.health import HealthMonitor
 from lab_newton.model import build_model
+from lab_newton.sensors import Sensor, make_sensor
 from lab_newton.solver import Solver
 from lab_newton.viewer import BrowserViewer
 from lab_warp import CaptureContext, captured
@@ -56,6 +57,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self._written = wp.from_torch(self.written)
         self._non_finite = wp.from_torch(self.non_finite)
         self._entities: dict[str, Entity] = {}
+        self._sensors: dict[str, Sensor] = {}
         with wp.ScopedDevice(self._device):
             self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
@@ -66,6 +68,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             leave_out_derivatives()
             if isinstance(cfg.solver, MuJoCoSolverCfg):
                 compile_modules(MUJOCO_MODULES, self._device, progress)
+            progress.show("kernels of this model")
             self._build()
             load_kernels(lambda: self._advance(1), self._device)
 
@@ -103,9 +106,15 @@ class NewtonBackend(Stateful, PhysicsBackend):
                 for entity in entities:
                     entity.read_effort(self._control)
             self._solve()
+            for sensor in self._sensors.values():
+                sensor.after_substep()
         self._restore_non_finite()
         for entity in entities:
             entity.read_state(self._model, self._state, elapsed=substeps * self.dt)
+        for sensor in self._sensors.values():
+            sensor.after_step()
+            sensor.clear(self._non_finite)
+            sensor.refresh(None)
 
     def _write_authored_state(self) -> None:
         """State that was authored since the last :meth:`forward` must not be lost."""
@@ -122,6 +131,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
         for _ in range(self._cfg.substeps):
             self._solver.step(self._state, self._control, self.dt / self._cfg.substeps)
             self._health.latch(self._solver.newton)
+            for sensor in self._sensors.values():
+                sensor.after_solver_step()
 
     def _restore_non_finite(self) -> None:
         """Puts worlds that went non-finite to their default state before anything can read them."""
@@ -147,6 +158,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self._take_over(self._written)
         for entity in self._entities.values():
             entity.read_state(self._model, self._state, mask=self._written)
+        for sensor in self._sensors.values():
+            sensor.refresh(self._written)
         self._written.zero_()
 
     def _take_over(self, mask: wp.array) -> None:
@@ -162,6 +175,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
     def _reset(self) -> None:
         self._spread_mask(self._reset_mask)
         self._solver.reset(self._state, self._world_mask)
+        for sensor in self._sensors.values():
+            sensor.clear(self._reset_mask)
 
     def _spread_mask(self, mask: wp.array) -> None:
         wp.launch(
@@ -197,10 +212,18 @@ class NewtonBackend(Stateful, PhysicsBackend):
         for entity in self._entities.values():
             entity.bind(self._model)
             self._actuators += make_actuators(entity, self._model)
+        self._bind_sensors()
         self.non_finite.zero_()
         self._health.clear()
         self.written.fill_(True)
         self._forward()
+
+    def _bind_sensors(self) -> None:
+        for name, cfg in self._scene.sensors.items():
+            if name not in self._sensors:
+                self._sensors[name] = make_sensor(name, cfg, self._entities, self.dt, self._cfg.substeps)
+                self.sensors[name] = self._sensors[name].data
+            self._sensors[name].bind(self._model, self._solver, self._state)
 
     def state_dict(self) -> dict[str, Any]:
         return {name: tensor.cpu() for name, tensor in super().state_dict().items()}
@@ -220,6 +243,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             "non_finite": self.non_finite,
             "non_finite_count": wp.to_torch(self._health.non_finite_count),
             "articulations": buffers,
+            "sensors": self.sensors,
         }.items()
 
     def health(self) -> HealthReport:

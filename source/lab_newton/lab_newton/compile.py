@@ -49,6 +49,7 @@ def compile_modules(names: Sequence[str], device: wp.Device, progress: Progress)
     modules = [importlib.import_module(name) for name in names]
     # Warp launches CPU kernels with blocks of one thread; the block size is part of the compiled module.
     block_dim = 1 if device.is_cpu else None
+    progress.show(f"0/{len(modules)} modules")
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
         jobs = [pool.submit(wp.load_module, module, device, block_dim=block_dim) for module in modules]
         for done, job in enumerate(as_completed(jobs), start=1):

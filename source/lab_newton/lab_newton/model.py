@@ -72,6 +72,8 @@ def _new_builder(gravity: tuple[float, float, float]) -> newton.ModelBuilder:
     builder = newton.ModelBuilder(gravity=gravity)
     newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
     builder.default_shape_cfg.mu = 1.0
+    # Pairs closer than the sum of their gaps take a contact slot without touching; Newton's default is 0.1 m each.
+    builder.rigid_gap = 0.0
     return builder
 
 

@@ -5,12 +5,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import mujoco_warp
 import newton
 import warp as wp
 from newton.solvers import SolverBase, SolverMuJoCo
 
 from lab_core.errors import ConfigError
 from lab_newton.config import MuJoCoSolverCfg, NewtonSolverCfg, SolverCfg
+
+
+@dataclass(frozen=True)
+class ContactForces:
+    """Contacts of the latest solver step, those of all worlds in one pool."""
+
+    capacity: int
+    count: wp.array
+    """(1,) number of contacts; the rest of the pool is left from earlier steps."""
+    world: wp.array
+    """(capacity,) world of each contact."""
+    geom: wp.array
+    """(capacity,) the two geoms of each contact, in MuJoCo's numbers."""
+    force: wp.array
+    """(capacity,) force [N] and torque on the second geom, world frame; 0 where geoms are close but do not touch."""
 
 
 class Solver:
@@ -28,6 +46,7 @@ class Solver:
         self._model = model
         self._collisions: newton.CollisionPipeline | None = None
         self._contacts: newton.Contacts | None = None
+        self._contact_forces: ContactForces | None = None
         self._next: newton.State | None = None
         self.steps_bodies = False
         """Whether the solver moves bodies; then body poses must be current before a step."""
@@ -52,6 +71,7 @@ class Solver:
         """Advances ``state`` by ``dt`` [s]."""
         if self._next is None:
             self.newton.step(state, state, control, None, dt)
+            self._read_contact_forces()
             return
         self.newton.step(state, self._next, control, self._contacts, dt)
         if self.steps_bodies:
@@ -64,6 +84,33 @@ class Solver:
         A NaN in a warm start would outlive the state that caused it.
         """
         self.newton.reset(state, world_mask=world_mask, flags=0)
+
+    def measure_contacts(self) -> ContactForces:
+        """Returns contacts that every following :meth:`step` fills.
+
+        Raises:
+            ConfigError: the solver is not MuJoCo Warp.
+        """
+        if not isinstance(self.newton, SolverMuJoCo):
+            raise ConfigError(f"Contact forces come from MuJoCo Warp, the solver is a {type(self.newton).__name__}.")
+        data = self.newton.mjw_data
+        if self._contact_forces is None:
+            self._contact_forces = ContactForces(
+                capacity=data.naconmax,
+                count=data.nacon,
+                world=data.contact.worldid,
+                geom=data.contact.geom,
+                force=wp.zeros(data.naconmax, dtype=wp.spatial_vector, device=self._model.device),
+            )
+            self._contact_ids = wp.array(range(data.naconmax), dtype=wp.int32, device=self._model.device)
+        return self._contact_forces
+
+    def _read_contact_forces(self) -> None:
+        if self._contact_forces is not None:
+            with wp.ScopedDevice(self._model.device):
+                mujoco_warp.contact_force(
+                    self.newton.mjw_model, self.newton.mjw_data, self._contact_ids, True, self._contact_forces.force
+                )
 
     def memory(self) -> dict[str, wp.array]:
         """What the solver carries from step to step, by name."""

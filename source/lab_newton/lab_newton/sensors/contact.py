@@ -1,0 +1,145 @@
+"""Contact forces on bodies, read after every solver step."""
+
+# Newton declares its arrays as optional.
+# pyright: reportArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import newton
+import numpy as np
+import warp as wp
+
+from lab_core.errors import ConfigError
+from lab_core.scene.names import match_names
+from lab_core.sensors import ContactSensorCfg, ContactSensorData
+from lab_newton.entity import Entity
+from lab_newton.sensors import contact_kernels as kernels
+from lab_newton.sensors.sensor import Sensor, share_with_warp
+from lab_newton.solver import Solver
+
+TERRAIN = "terrain"
+"""Name of the static ground among the filtered parties."""
+
+
+class ContactSensor(Sensor):
+    """Net and filtered contact forces, their history, and how long contacts and flights last.
+
+    The force of a physics substep is the mean over its solver steps, so that force times time is the momentum given.
+    """
+
+    data: ContactSensorData
+
+    def __init__(
+        self,
+        name: str,
+        cfg: ContactSensorCfg,
+        entities: Mapping[str, Entity],
+        dt: float,
+        solver_steps: int,
+    ) -> None:
+        """Args:
+            dt: Physics substep [s].
+            solver_steps: Solver steps per substep.
+
+        Raises:
+            ConfigError: an entity is unknown, or a length or threshold is impossible.
+            UnknownNameError: a body is unknown.
+        """
+        super().__init__(name, cfg, entities)
+        if cfg.history_length < 1:
+            raise ConfigError(f"scene.sensors[{name!r}].history_length must be at least 1, got {cfg.history_length}.")
+        if cfg.force_threshold < 0.0:
+            raise ConfigError(f"scene.sensors[{name!r}].force_threshold must not be negative: {cfg.force_threshold}.")
+        bodies = sorted(self.find_bodies(cfg.body_names))
+        layout = self.entity.layout
+        self._bodies = [layout.body[body] for body in bodies]
+        self._parties = [self._party_bodies(party, entities) for party in cfg.filter_entities or ()]
+        self._solver_steps = solver_steps
+        self.data = ContactSensorData(
+            cfg, self.num_envs, [layout.body_names[body] for body in bodies], dt, self.torch_device
+        )
+        vectors = ("net_forces_w", "net_forces_w_history", "force_matrix_w")
+        counts = ("contact_steps", "air_steps")
+        times = ("current_contact_time", "current_air_time", "last_contact_time", "last_air_time")
+        dtypes = dict.fromkeys(vectors, wp.vec3) | dict.fromkeys(counts, wp.int32) | dict.fromkeys(times, wp.float32)
+        if self.data.force_matrix_w is None:
+            del dtypes["force_matrix_w"]
+        share_with_warp(self.data, dtypes)
+        self._arrays = kernels.ContactArrays()
+        for field, view in vars(self.data.warp).items():
+            setattr(self._arrays, field, view)
+        self._sums = wp.zeros(
+            (self.num_envs, len(bodies), 1 + len(self._parties), 3), dtype=wp.int64, device=self.device
+        )
+
+    def _party_bodies(self, party: str, entities: Mapping[str, Entity]) -> list[int]:
+        """Places of a filtered party's bodies in the slice of a world; -1 is what stands still."""
+        if party == TERRAIN:
+            return [-1]
+        name, _, body = party.partition("/")
+        if name not in entities:
+            known = ", ".join([TERRAIN, *entities])
+            raise ConfigError(
+                f"scene.sensors[{self.name!r}].filter_entities: there is no {name!r}. There are: {known}; and bodies as "
+                "'entity/body'."
+            )
+        layout = entities[name].layout
+        if not body:
+            return list(layout.body)
+        what = f"body of {name!r} (scene.sensors[{self.name!r}].filter_entities)"
+        return [layout.body[i] for i in match_names(body, layout.body_names, what=what)]
+
+    def bind(self, model: newton.Model, solver: Solver, state: newton.State) -> None:
+        try:
+            self._contacts = solver.measure_contacts()
+        except ConfigError as error:
+            raise ConfigError(f"scene.sensors[{self.name!r}]: {error}") from error
+        # Worlds are equal: the geoms of world 0 tell whose they are in every world.
+        shapes = solver.newton.mjc_geom_to_newton_shape.numpy()[0]
+        body_of_geom = np.where(shapes >= 0, model.shape_body.numpy()[shapes], -1)
+        row_of_geom = np.full(len(shapes), -1, dtype=np.int32)
+        for row, body in enumerate(self._bodies):
+            row_of_geom[body_of_geom == body] = row
+        is_party = np.stack([np.isin(body_of_geom, bodies) for bodies in self._parties] or [np.zeros(len(shapes))])
+        self._row_of_geom = wp.array(row_of_geom, dtype=wp.int32, device=self.device)
+        self._is_party = wp.array(is_party.astype(bool), dtype=wp.bool, device=self.device)
+        self._sums.zero_()
+        self.clear(wp.ones(self.num_envs, dtype=wp.bool, device=self.device))
+
+    def after_solver_step(self) -> None:
+        contacts = self._contacts
+        wp.launch(
+            kernels.add_forces,
+            dim=contacts.capacity,
+            inputs=[
+                contacts.count,
+                contacts.world,
+                contacts.geom,
+                contacts.force,
+                self._row_of_geom,
+                self._is_party,
+                len(self._parties),
+            ],
+            outputs=[self._sums],
+            device=self.device,
+        )
+
+    def after_substep(self) -> None:
+        wp.launch(
+            kernels.update,
+            dim=self.data.contact_steps.shape,
+            inputs=[self._sums, 1.0 / self._solver_steps, self.data.force_threshold, self.data.dt],
+            outputs=[self._arrays],
+            device=self.device,
+        )
+
+    def clear(self, mask: wp.array) -> None:
+        wp.launch(
+            kernels.clear,
+            dim=self.data.contact_steps.shape,
+            inputs=[mask],
+            outputs=[self._arrays],
+            device=self.device,
+        )

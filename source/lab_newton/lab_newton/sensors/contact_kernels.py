@@ -1,0 +1,142 @@
+"""Kernels of the contact sensor.
+
+Forces are summed in fixed point: a sum of whole numbers does not depend on the order in which threads add to it.
+"""
+
+# Kernels are Warp's language; read as Python they have wrong types.
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+STEPS_PER_NEWTON = wp.constant(float(2**20))
+"""Resolution of the sums: about a micronewton."""
+LARGEST_FORCE = wp.constant(1.0e11)
+"""Of one contact [N]. Eighty of them fit into a sum."""
+
+
+@wp.struct
+class ContactArrays:
+    """Buffers of :class:`lab_core.sensors.ContactSensorData`."""
+
+    net_forces_w: wp.array2d[wp.vec3]
+    net_forces_w_history: wp.array3d[wp.vec3]
+    force_matrix_w: wp.array3d[wp.vec3]
+    contact_steps: wp.array2d[wp.int32]
+    air_steps: wp.array2d[wp.int32]
+    current_contact_time: wp.array2d[wp.float32]
+    current_air_time: wp.array2d[wp.float32]
+    last_contact_time: wp.array2d[wp.float32]
+    last_air_time: wp.array2d[wp.float32]
+
+
+@wp.kernel
+def add_forces(
+    count: wp.array[wp.int32],
+    contact_world: wp.array[wp.int32],
+    contact_geom: wp.array[wp.vec2i],
+    contact_force: wp.array[wp.spatial_vector],
+    row_of_geom: wp.array[wp.int32],
+    is_party: wp.array2d[wp.bool],
+    num_parties: wp.int32,
+    sums: wp.array4d[wp.int64],
+):
+    """Adds each contact's force to its bodies. Launch over the capacity for contacts.
+
+    ``contact_force`` acts on the second geom of a contact, in the world frame. ``sums`` is (N, B, 1 + M, 3): net
+    force, then the force from each party.
+    """
+    contact = wp.tid()
+    if contact >= count[0]:
+        return
+    world = contact_world[contact]
+    geoms = contact_geom[contact]
+    if geoms[0] < 0 or geoms[1] < 0:  # of a cloth or soft body
+        return
+    force = wp.spatial_top(contact_force[contact])
+    for side in range(2):
+        row = row_of_geom[geoms[side]]
+        if row >= 0:
+            other = geoms[1 - side]
+            sign = 2.0 * float(side) - 1.0
+            for axis in range(3):
+                newtons = wp.clamp(sign * force[axis], -LARGEST_FORCE, LARGEST_FORCE)
+                value = wp.int64(wp.round(newtons * STEPS_PER_NEWTON))
+                wp.atomic_add(sums, world, row, 0, axis, value)
+                for party in range(num_parties):
+                    if is_party[party, other]:
+                        wp.atomic_add(sums, world, row, 1 + party, axis, value)
+
+
+@wp.kernel
+def update(
+    sums: wp.array4d[wp.int64],
+    share: wp.float32,
+    force_threshold: wp.float32,
+    dt: wp.float32,
+    sensor: ContactArrays,
+):
+    """Sums times ``share`` -> forces, history, counters and times; empties the sums. Launch over (N, B)."""
+    world, body = wp.tid()
+    force = _take(sums, world, body, 0, share)
+    sensor.net_forces_w[world, body] = force
+    for party in range(sums.shape[2] - 1):
+        sensor.force_matrix_w[world, body, party] = _take(sums, world, body, 1 + party, share)
+
+    oldest = sensor.net_forces_w_history.shape[1] - 1
+    for age in range(oldest):
+        sensor.net_forces_w_history[world, oldest - age, body] = sensor.net_forces_w_history[
+            world, oldest - age - 1, body
+        ]
+    sensor.net_forces_w_history[world, 0, body] = force
+
+    contact_steps = sensor.contact_steps[world, body]
+    air_steps = sensor.air_steps[world, body]
+    # What ends, ended within this substep: it is counted whole.
+    if wp.length(force) > force_threshold:
+        if air_steps > 0:
+            sensor.last_air_time[world, body] = float(air_steps + 1) * dt
+        contact_steps += 1
+        air_steps = 0
+    else:
+        if contact_steps > 0:
+            sensor.last_contact_time[world, body] = float(contact_steps + 1) * dt
+        air_steps += 1
+        contact_steps = 0
+    sensor.contact_steps[world, body] = contact_steps
+    sensor.air_steps[world, body] = air_steps
+    sensor.current_contact_time[world, body] = float(contact_steps) * dt
+    sensor.current_air_time[world, body] = float(air_steps) * dt
+
+
+@wp.func
+def _take(sums: wp.array4d[wp.int64], world: wp.int32, body: wp.int32, party: wp.int32, share: wp.float32) -> wp.vec3:
+    force = wp.vec3()
+    for axis in range(3):
+        force[axis] = float(wp.float64(sums[world, body, party, axis]) / wp.float64(STEPS_PER_NEWTON)) * share
+        sums[world, body, party, axis] = wp.int64(0)
+    return force
+
+
+@wp.kernel
+def clear(mask: wp.array[wp.bool], sensor: ContactArrays):
+    """Empties the worlds of ``mask``. Launch over (N, B)."""
+    world, body = wp.tid()
+    if not mask[world]:
+        return
+    sensor.net_forces_w[world, body] = wp.vec3()
+    for age in range(sensor.net_forces_w_history.shape[1]):
+        sensor.net_forces_w_history[world, age, body] = wp.vec3()
+    for party in range(sensor.force_matrix_w.shape[2]):
+        sensor.force_matrix_w[world, body, party] = wp.vec3()
+    sensor.contact_steps[world, body] = 0
+    sensor.air_steps[world, body] = 0
+    sensor.current_contact_time[world, body] = 0.0
+    sensor.current_air_time[world, body] = 0.0
+    sensor.last_contact_time[world, body] = 0.0
+    sensor.last_air_time[world, body] = 0.0

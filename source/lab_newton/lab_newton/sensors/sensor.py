@@ -1,0 +1,101 @@
+"""What every sensor of the backend has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import newton
+import torch
+import warp as wp
+from newton.solvers import SolverBase
+
+from lab_core.errors import ConfigError
+from lab_core.scene.names import match_names
+from lab_core.sensors import SensorCfg, SensorData
+from lab_newton.entity import Entity
+from lab_newton.solver import Solver
+
+
+class Sensor(ABC):
+    """One sensor in all worlds.
+
+    Its :class:`SensorData` is allocated once; :meth:`bind` connects it to a model and may be called again with a new
+    one. All other methods are recorded as part of the backend's graphs: they launch kernels and do nothing else.
+    """
+
+    data: SensorData
+    observables: frozenset[SolverBase.ObservableKind] = frozenset()
+    """What the sensor needs from the solver in the last solver step of a ``step``."""
+
+    def __init__(self, name: str, cfg: SensorCfg, entities: Mapping[str, Entity]) -> None:
+        """
+        Raises:
+            ConfigError: the scene has no entity ``cfg.entity``.
+        """
+        self.name = name
+        if cfg.entity not in entities:
+            raise ConfigError(
+                f"scene.sensors[{name!r}].entity: the scene has no {cfg.entity!r}. It has: {', '.join(entities)}."
+            )
+        self.entity = entities[cfg.entity]
+        self.num_envs = self.entity.num_envs
+        self.device = self.entity.device
+
+    @property
+    def torch_device(self) -> torch.device:
+        return wp.device_to_torch(self.device)
+
+    def find_bodies(self, patterns: str | Sequence[str]) -> list[int]:
+        """Returns indices into the bodies of the sensor's entity, in the order of the patterns.
+
+        Raises:
+            UnknownNameError: a pattern matches no body.
+        """
+        what = f"body of {self.entity.name!r} (scene.sensors[{self.name!r}])"
+        return match_names(patterns, self.entity.layout.body_names, what=what, preserve_order=True)
+
+    def find_body(self, name: str) -> int:
+        """Returns the index of one body of the sensor's entity.
+
+        Raises:
+            UnknownNameError: there is no such body.
+            ConfigError: ``name`` is a pattern that matches several.
+        """
+        found = self.find_bodies(name)
+        if len(found) > 1:
+            names = ", ".join(self.entity.layout.body_names[body] for body in found)
+            raise ConfigError(f"scene.sensors[{self.name!r}]: {name!r} must name one body, it matches {names}.")
+        return found[0]
+
+    @abstractmethod
+    def bind(self, model: newton.Model, solver: Solver, state: newton.State) -> None:
+        """Connects the buffers to an engine and empties them.
+
+        Raises:
+            ConfigError: the solver does not offer what the sensor measures.
+        """
+
+    def after_solver_step(self) -> None:
+        """Called after every solver step."""
+
+    def after_substep(self) -> None:
+        """Called after every physics substep."""
+
+    def after_step(self) -> None:
+        """Called at the end of a step: reads what the last solver step left behind."""
+
+    def refresh(self, mask: wp.array | None) -> None:
+        """Reads what follows from the state alone, in the worlds of ``mask`` (N,); None: in all."""
+
+    def clear(self, mask: wp.array) -> None:
+        """Empties the rows of the worlds of ``mask`` (N,)."""
+
+
+def share_with_warp(data: SensorData, dtypes: Mapping[str, Any]) -> None:
+    """Sets ``data.warp`` to Warp arrays over the memory of the buffers named in ``dtypes``."""
+    data.warp = SimpleNamespace(
+        **{name: wp.from_torch(getattr(data, name), dtype=dtype) for name, dtype in dtypes.items()}
+    )
