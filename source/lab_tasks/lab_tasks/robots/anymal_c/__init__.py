@@ -16,8 +16,8 @@ _ASSETS = {
 def anymal_c_cfg(variant: Literal["urdf", "menagerie"] = "urdf") -> ArticulationCfg:
     """Returns an ANYmal C that starts 5 cm above the ground, with a PD law in place of its ANYdrives.
 
-    The gains are soft: holding the default pose, the robot sags from 0.55 m to about 0.3 m. The legs are light and
-    without armature, so the explicit damping needs physics steps of at most 5 ms.
+    The gains are soft: holding the default pose, the robot sags from 0.55 m to 0.45 m and its feet slide apart. The
+    legs are light and without armature, so the explicit damping needs physics steps of at most 5 ms.
 
     The robot's friction of 0.8 decides over the friction of the ground.
 
