@@ -1,4 +1,4 @@
-"""Terms that need no contact sensor and no terrain: actions, observations, rewards and all the rest."""
+"""Terms: actions, observations, rewards and all the rest."""
 
 from lab_core.mdp.actions import (
     JointAction,
@@ -33,13 +33,18 @@ from lab_core.mdp.events import (
 )
 from lab_core.mdp.metrics import (
     survived,
+    velocity_tracked,
 )
 from lab_core.mdp.observations import (
     base_ang_vel,
     base_lin_vel,
     base_pos_z,
+    body_incoming_wrench,
     current_time_s,
     generated_commands,
+    height_scan,
+    imu_ang_vel,
+    imu_lin_acc,
     joint_effort,
     joint_pos,
     joint_pos_limit_normalized,
@@ -59,6 +64,9 @@ from lab_core.mdp.rewards import (
     action_rate_l2,
     ang_vel_xy_l2,
     base_height_l2,
+    contact_forces,
+    feet_air_time,
+    feet_slide,
     flat_orientation_l2,
     is_alive,
     is_terminated,
@@ -73,9 +81,16 @@ from lab_core.mdp.rewards import (
     terminated_penalty,
     track_ang_vel_z_exp,
     track_lin_vel_xy_exp,
+    undesired_contacts,
+)
+from lab_core.mdp.sensors import (
+    SceneSensorCfg,
+    peak_contact_force,
+    sensor_data,
 )
 from lab_core.mdp.terminations import (
     bad_orientation,
+    illegal_contact,
     joint_pos_out_of_limit,
     joint_pos_out_of_manual_limit,
     root_height_below_minimum,
@@ -95,6 +110,7 @@ __all__ = [
     "NullCommandCfg",
     "RelativeJointPositionAction",
     "RelativeJointPositionActionCfg",
+    "SceneSensorCfg",
     "UniformVelocityCommand",
     "UniformVelocityCommandCfg",
     "UniformVelocityRanges",
@@ -106,9 +122,17 @@ __all__ = [
     "base_height_l2",
     "base_lin_vel",
     "base_pos_z",
+    "body_incoming_wrench",
+    "contact_forces",
     "current_time_s",
+    "feet_air_time",
+    "feet_slide",
     "flat_orientation_l2",
     "generated_commands",
+    "height_scan",
+    "illegal_contact",
+    "imu_ang_vel",
+    "imu_lin_acc",
     "is_alive",
     "is_terminated",
     "joint_acc_l2",
@@ -130,6 +154,7 @@ __all__ = [
     "lin_vel_z_l2",
     "modify_reward_weight",
     "modify_term_cfg",
+    "peak_contact_force",
     "projected_gravity",
     "push_by_setting_velocity",
     "randomize_actuator_gains",
@@ -143,9 +168,12 @@ __all__ = [
     "root_lin_vel_w",
     "root_pos_w",
     "root_quat_w",
+    "sensor_data",
     "survived",
     "terminated_penalty",
     "time_out",
     "track_ang_vel_z_exp",
     "track_lin_vel_xy_exp",
+    "undesired_contacts",
+    "velocity_tracked",
 ]

@@ -13,3 +13,14 @@ if TYPE_CHECKING:
 def survived(env: ManagerBasedRLEnv) -> torch.Tensor:
     """1 if the episode ran out of time in this step. With ``mode="last"``: the share of episodes that survived."""
     return env.termination_manager.time_outs.float()
+
+
+def velocity_tracked(
+    env: ManagerBasedRLEnv, command_name: str, max_error_xy: float = 0.5, max_error_yaw: float = 0.4
+) -> torch.Tensor:
+    """1 if the episode's mean errors of a velocity command are below [m/s] and [rad/s].
+
+    With ``mode="last"``: the share of episodes that followed their commands.
+    """
+    errors = env.command_manager.get_term(command_name).metrics
+    return ((errors["error_vel_xy"] < max_error_xy) & (errors["error_vel_yaw"] < max_error_yaw)).float()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from lab_core.managers import SceneEntityCfg
+from lab_core.mdp.sensors import SceneSensorCfg, sensor_data
+from lab_core.sensors import ImuData, JointWrenchData, RayCasterData
 
 if TYPE_CHECKING:
     from lab_core.envs import ManagerBasedRLEnv, RLEnv
@@ -93,6 +95,31 @@ def joint_vel_rel(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tenso
 def joint_effort(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Efforts that the solver received in the last substep, after clipping [N m or N]."""
     return env.scene[asset_cfg.name].data.applied_effort[:, asset_cfg.joint_ids]
+
+
+def height_scan(env: RLEnv, sensor_cfg: SceneSensorCfg, offset: float = 0.5) -> torch.Tensor:
+    """Height of the sensor's body above the ground under each ray, minus ``offset`` (N, R) [m].
+
+    A ray that misses looks into a hole without a bottom: +inf. Give the term a clip.
+    """
+    data = sensor_data(env, sensor_cfg, RayCasterData)
+    height = data.ray_hits_w[..., 2]
+    return data.pos_w[:, 2:3] - torch.where(height.isinf(), -torch.inf, height) - offset
+
+
+def body_incoming_wrench(env: RLEnv, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """Force [N], then torque [N m] that each body receives through its joint, in the body's frame (N, 6 B)."""
+    return sensor_data(env, sensor_cfg, JointWrenchData).wrench_b[:, sensor_cfg.body_ids].flatten(start_dim=1)
+
+
+def imu_ang_vel(env: RLEnv, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """Angular velocity in the frame of the inertial sensor (N, 3) [rad/s]."""
+    return sensor_data(env, sensor_cfg, ImuData).ang_vel_b
+
+
+def imu_lin_acc(env: RLEnv, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """Specific force in the frame of the inertial sensor, upwards at rest (N, 3) [m/s^2]."""
+    return sensor_data(env, sensor_cfg, ImuData).lin_acc_b
 
 
 def last_action(env: ManagerBasedRLEnv, action_name: str | None = None) -> torch.Tensor:

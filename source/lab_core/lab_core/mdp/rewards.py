@@ -11,6 +11,8 @@ import torch
 
 from lab_core.managers import SceneEntityCfg
 from lab_core.math import wrap_to_pi
+from lab_core.mdp.sensors import SceneSensorCfg, peak_contact_force, sensor_data
+from lab_core.sensors import ContactSensorData, RayCasterData
 
 if TYPE_CHECKING:
     from lab_core.envs import ManagerBasedRLEnv, RLEnv
@@ -109,10 +111,61 @@ def flat_orientation_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch
     return env.scene[asset_cfg.name].data.projected_gravity_b[:, :2].square().sum(dim=1)
 
 
-def base_height_l2(env: RLEnv, target_height: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
-    """Of the root's height above the environment's origin minus ``target_height``, for flat ground [m^2]."""
-    height = env.scene[asset_cfg.name].data.root_link_pose_w[:, 2] - env.scene.env_origins[:, 2]
-    return (height - target_height).square()
+def base_height_l2(
+    env: RLEnv,
+    target_height: float,
+    asset_cfg: SceneEntityCfg = _ROBOT,
+    sensor_cfg: SceneSensorCfg | None = None,
+) -> torch.Tensor:
+    """Of the root's height above the ground minus ``target_height`` [m^2].
+
+    The ground is at the mean height of the hits of a ray caster; without one, or where all rays miss, at the height of
+    the environment's origin.
+    """
+    ground = env.scene.env_origins[:, 2]
+    if sensor_cfg is not None:
+        heights = sensor_data(env, sensor_cfg, RayCasterData).ray_hits_w[..., 2]
+        hit = heights.isfinite()
+        count = hit.sum(dim=1)
+        mean = torch.where(hit, heights, 0.0).sum(dim=1) / count.clamp(min=1)
+        ground = torch.where(count > 0, mean, ground)
+    return (env.scene[asset_cfg.name].data.root_link_pose_w[:, 2] - ground - target_height).square()
+
+
+# Contacts ---------------------------------------------------------------------------------------------------------
+
+
+def feet_air_time(
+    env: ManagerBasedRLEnv, command_name: str, sensor_cfg: SceneSensorCfg, threshold: float
+) -> torch.Tensor:
+    """sum over feet that landed in this step of (flight time - ``threshold``) [s].
+
+    Flights shorter than the threshold cost. Nothing where the command is to stand, |v*_xy| <= 0.1 m/s.
+    """
+    data, ids = sensor_data(env, sensor_cfg, ContactSensorData), sensor_cfg.body_ids
+    landed = data.compute_first_contact(env.step_dt)[:, ids]
+    reward = ((data.last_air_time[:, ids] - threshold) * landed).sum(dim=1)
+    return reward * (env.command_manager.get_command(command_name)[:, :2].norm(dim=1) > 0.1)
+
+
+def feet_slide(env: RLEnv, sensor_cfg: SceneSensorCfg, asset_cfg: SceneEntityCfg) -> torch.Tensor:
+    """Horizontal speed of the feet that carry more than 1 N at some time in the sensor's history, summed [m/s].
+
+    ``asset_cfg`` must select the same bodies as ``sensor_cfg``.
+    """
+    in_contact = peak_contact_force(env, sensor_cfg) > 1.0
+    velocity = env.scene[asset_cfg.name].data.body_com_vel_w[:, asset_cfg.body_ids, :2]
+    return (velocity.norm(dim=-1) * in_contact).sum(dim=1)
+
+
+def undesired_contacts(env: RLEnv, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """Number of bodies that were touched with more than ``threshold`` [N] at some time in the sensor's history."""
+    return (peak_contact_force(env, sensor_cfg) > threshold).float().sum(dim=1)
+
+
+def contact_forces(env: RLEnv, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """Contact force beyond ``threshold``, the largest in the sensor's history of each body, summed over bodies [N]."""
+    return (peak_contact_force(env, sensor_cfg) - threshold).clamp(min=0.0).sum(dim=1)
 
 
 # Commands ---------------------------------------------------------------------------------------------------------

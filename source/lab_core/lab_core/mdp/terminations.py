@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from lab_core.managers import SceneEntityCfg
+from lab_core.mdp.sensors import SceneSensorCfg, peak_contact_force
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -44,3 +45,8 @@ def bad_orientation(env: RLEnv, limit_angle: float, asset_cfg: SceneEntityCfg = 
     """The root-link z axis is more than ``limit_angle`` [rad] away from up."""
     cosine = (-env.scene[asset_cfg.name].data.projected_gravity_b[:, 2]).clamp(-1.0, 1.0)
     return torch.acos(cosine) > limit_angle
+
+
+def illegal_contact(env: RLEnv, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """A body was touched with more than ``threshold`` [N] at some time in the sensor's history."""
+    return (peak_contact_force(env, sensor_cfg) > threshold).any(dim=1)

@@ -1,0 +1,66 @@
+"""Choosing a sensor in the parameters of a term, and reading it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+
+from lab_core.managers import SceneEntityCfg, TermError
+from lab_core.scene import Scene, match_names
+from lab_core.sensors import ContactSensorData, SensorData
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+SensorT = TypeVar("SensorT", bound=SensorData)
+
+
+@dataclass
+class SceneSensorCfg(SceneEntityCfg):
+    """A sensor of the scene with some of its bodies, by name; what :class:`SceneEntityCfg` is to entities.
+
+    ``name`` is the key of the sensor in the scene. :attr:`body_ids` are columns of the measurement.
+    """
+
+    def resolve(self, scene: Scene) -> None:
+        """Looks up the names.
+
+        Raises:
+            UnknownNameError: the scene has no such sensor, or the sensor no such body.
+            TermError: joints were given, or bodies of a sensor that has none.
+        """
+        sensor = scene.sensor(self.name)
+        if self.joint_names is not None:
+            raise TermError(f"Sensor {self.name!r} has no joints to choose from, got joint_names={self.joint_names!r}.")
+        self._joint_ids = self._body_ids = slice(None)
+        if self.body_names is None:
+            return
+        names = getattr(sensor, "body_names", None)
+        if names is None:
+            raise TermError(f"Sensor {self.name!r} has no bodies to choose from, got body_names={self.body_names!r}.")
+        what = f"body of sensor {self.name!r}"
+        ids = match_names(self.body_names, names, what=what, preserve_order=self.preserve_order)
+        self._body_ids = torch.tensor(ids, dtype=torch.int64, device=scene.env_origins.device)
+
+
+def sensor_data(env: RLEnv, sensor_cfg: SceneSensorCfg, kind: type[SensorT]) -> SensorT:
+    """Returns the measurements of a sensor that must be of class ``kind``.
+
+    Raises:
+        TermError: it is another kind of sensor.
+    """
+    sensor = env.scene.sensor(sensor_cfg.name)
+    if not isinstance(sensor, kind):
+        raise TermError(f"Sensor {sensor_cfg.name!r} measures {type(sensor).__name__}, expected {kind.__name__}.")
+    return sensor
+
+
+def peak_contact_force(env: RLEnv, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """Largest norm of the net contact force over the sensor's history, per selected body (N, B) [N].
+
+    With a history as long as the decimation, no touch between two environment steps is missed.
+    """
+    history = sensor_data(env, sensor_cfg, ContactSensorData).net_forces_w_history
+    return history[:, :, sensor_cfg.body_ids].norm(dim=-1).amax(dim=1)
