@@ -64,7 +64,7 @@ def test_stored_state_continues_bit_for_bit_in_a_new_environment(task):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_reset_of_one_world_leaves_every_other_row_alone(task):
-    """Every tensor of the environment, its managers, the physics and the robot: not only those that someone thought of."""
+    """Every tensor of the environment, its managers, the physics and the robot."""
     env = make(task)
     rollout(env, 10, seed=1)
     # The mask of worlds with authored state is followed by the reset; it is empty between two steps.
