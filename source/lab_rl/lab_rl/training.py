@@ -99,6 +99,7 @@ class _Session:
         self.runner = PpoRunner(env, cfg.agent)
         self.config_hash = cfg.hash()
         if checkpoint is None:
+            run.mark_latest()
             if cfg.agent.init_at_random_ep_len:
                 self.runner.randomize_episode_ages()
         else:

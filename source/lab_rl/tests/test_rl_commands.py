@@ -143,6 +143,7 @@ class TestTrain:
     def test_bad_input_is_named_and_leaves_no_folder(self, logs, capsys, argv, message):
         assert message in fails(capsys, "train", *argv)
         assert not logs.exists() or latest_run(logs / TASK) is None
+        assert not (logs / TASK / "latest").is_symlink()
         assert not logs.exists() or [path for path in logs.rglob("*") if path.is_file()] == []
 
     def test_log_directory_without_permission_is_named(self, logs, capsys):
@@ -230,11 +231,12 @@ class TestOptions:
             (["--video", "--seed", "1"], ["--video", "auto", "--seed", "1"]),
             (["--video", "a.mp4"], ["--video", "a.mp4"]),
             (["--no-video"], ["--video", "none"]),
+            (["--play_config", "--env.a_b=c_d", "e_f"], ["--play-config", "--env.a-b=c_d", "e_f"]),
             ([], []),
         ],
     )
-    def test_video_option_may_stand_alone(self, given, completed):
-        assert options.complete_video_option(given) == completed
+    def test_spellings(self, given, completed):
+        assert options.prepare(given) == completed
 
     def test_task_stands_first_or_is_known(self):
         assert options.split_subject(["X", "--a", "1"]) == ("X", ["--a", "1"])

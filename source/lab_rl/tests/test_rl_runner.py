@@ -193,8 +193,8 @@ def test_collecting_never_waits_for_the_device():
         torch.ones(1).item()
 
 
-def cartpole_runner(num_envs: int = 4) -> PpoRunner:
-    return PpoRunner(analytic_cartpole_env_cfg(num_envs=num_envs).build("cpu"), AGENT)
+def cartpole_runner(num_envs: int = 4, device: str = "cpu") -> PpoRunner:
+    return PpoRunner(analytic_cartpole_env_cfg(num_envs=num_envs).build(device), AGENT)
 
 
 def parameters(runner: PpoRunner) -> list[torch.Tensor]:
@@ -277,6 +277,30 @@ def test_failed_update_is_named(monkeypatch):
     monkeypatch.setattr(runner.alg, "update", broken)
     with pytest.raises(NonFiniteError, match="value loss is inf; the policy has non-finite parameters"):
         runner.iterate()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_collecting_on_a_gpu_never_waits_for_it():
+    runner = cartpole_runner(num_envs=64, device="cuda:0")
+    runner.iterate()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.inference_mode():
+            runner._collect()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_state_moves_from_a_gpu_to_a_new_runner():
+    runner = cartpole_runner(device="cuda:0")
+    runner.iterate()
+    other = cartpole_runner(device="cuda:0")
+    other.load_state_dict(runner.state_dict())
+    assert all(torch.equal(*pair) for pair in zip(parameters(runner), parameters(other), strict=True))
+    assert other.iterate().number == 2
 
 
 def test_health_of_the_physics_is_reported(monkeypatch):

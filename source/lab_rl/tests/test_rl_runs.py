@@ -39,8 +39,9 @@ class TestFolder:
         assert first.checkpoints.is_dir() and first.videos.is_dir()
 
     def test_latest_points_to_the_newest_run(self, tmp_path):
-        RunFolder.create(tmp_path)
+        RunFolder.create(tmp_path).mark_latest()
         newest = RunFolder.create(tmp_path)
+        newest.mark_latest()
         assert (tmp_path / "latest").resolve() == newest.path.resolve()
 
     def test_unwritable_log_directory_is_named(self, tmp_path):

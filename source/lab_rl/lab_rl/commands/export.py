@@ -26,7 +26,7 @@ class ExportOptions:
 
 def main(argv: Sequence[str]) -> int:
     """Export a trained policy to one ONNX file."""
-    subject, arguments = options.split_subject(argv)
+    subject, arguments = options.split_subject(options.prepare(argv))
     prog = f"lab export {subject or 'TASK_OR_RUN'}"
     args = parse(ExportOptions(), arguments, prog=prog, description=_DESCRIPTION)
     if subject is None and args.checkpoint is None:

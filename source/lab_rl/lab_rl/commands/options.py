@@ -42,10 +42,13 @@ def asks_for_help(argv: Sequence[str]) -> bool:
     return bool({"-h", "--help"} & set(argv))
 
 
-def complete_video_option(argv: Sequence[str]) -> list[str]:
-    """`--video` without a file becomes `--video auto`, and `--no-video` becomes `--video none`."""
+def prepare(argv: Sequence[str]) -> list[str]:
+    """`argv` with `-` for `_` in options; `--video` alone becomes `--video auto`, `--no-video` `--video none`."""
     arguments: list[str] = []
     for index, argument in enumerate(argv):
+        if argument.startswith("--"):
+            name, separator, value = argument.partition("=")
+            argument = name.replace("_", "-") + separator + value
         if argument == "--no-video":
             arguments += ["--video", "none"]
             continue

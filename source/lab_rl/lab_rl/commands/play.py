@@ -60,7 +60,7 @@ class PlayArguments(PlayOptions):
 
 def main(argv: Sequence[str]) -> int:
     """Watch a policy on a web page or in a video."""
-    task, arguments = options.split_subject(options.complete_video_option(argv))
+    task, arguments = options.split_subject(options.prepare(argv))
     if task is None:
         parse(PlayOptions(), arguments, prog="lab play TASK", description=_description("TASK"))
         raise LabError("Which task? Give its id, as in `lab play Lab-Cartpole`; `lab list` shows all.")

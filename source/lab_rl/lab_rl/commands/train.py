@@ -56,7 +56,7 @@ class TrainArguments(TrainOptions):
 
 def main(argv: Sequence[str]) -> int:
     """Train a policy for a task."""
-    task, arguments = options.split_subject(options.complete_video_option(argv))
+    task, arguments = options.split_subject(options.prepare(argv))
     resume, config = options.option_value(arguments, "--resume"), options.option_value(arguments, "--config")
     if task is None and resume is None and config is None:
         parse(TrainOptions(), arguments, prog="lab train TASK", description=_description("TASK"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
@@ -21,7 +22,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path, name: str | None = None) -> RunFolder:
-        """Makes a new folder below `root`, named by the local time, and points `root/latest` to it.
+        """Makes a new folder below `root`, named by the local time.
 
         Raises:
             LabError: It cannot be written, or `name` cannot be part of a file name.
@@ -33,12 +34,19 @@ class RunFolder:
         try:
             run.checkpoints.mkdir(parents=True)
             run.videos.mkdir()
-            _point(root / "latest", run.path.name)
         except OSError as error:
             raise LabError(
                 f"Cannot write the run folder {run.path}: {error.strerror or error}. Choose another with --logs DIR."
             ) from error
         return run
+
+    def mark_latest(self) -> None:
+        """Points the link `latest` beside the folder to it, where the file system has links."""
+        partial = self.path.with_name(".latest.partial")
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+            partial.symlink_to(self.path.name)
+            os.replace(partial, self.path.with_name("latest"))
 
     @property
     def config(self) -> Path:
@@ -116,10 +124,3 @@ def _unused(path: Path) -> Path:
     while candidate.exists():
         candidate, number = path.with_name(f"{path.name}_{number}"), number + 1
     return candidate
-
-
-def _point(link: Path, target: str) -> None:
-    partial = link.with_name(".latest.partial")
-    partial.unlink(missing_ok=True)
-    partial.symlink_to(target)
-    os.replace(partial, link)
