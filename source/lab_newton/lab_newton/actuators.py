@@ -5,7 +5,7 @@ from __future__ import annotations
 import newton
 import numpy as np
 import warp as wp
-from newton.actuators import Actuator, ClampingMaxEffort, DrivePD
+from newton.actuators import Actuator, ClampingDCMotor, DrivePD
 
 from lab_newton.entity import Entity
 
@@ -13,18 +13,24 @@ from lab_newton.entity import Entity
 def make_actuators(entity: Entity, model: newton.Model) -> list[Actuator]:
     """Returns the actuators of ``entity``.
 
-    One PD actuator covers all joints: it reads gains and limits from the buffers of the entity, so that writing there
-    acts at once. Joints without an actuator have gains and limit 0, hence no effort.
+    One PD actuator with a motor's torque-speed line covers all joints: it reads gains and limits from the buffers of
+    the entity, so that writing there acts at once. An infinite line leaves the clip to the effort limit. Joints without
+    an actuator have gains and limit 0, hence no effort.
     """
     data, layout = entity.data.warp, entity.layout
     if not layout.joint_names:
         return []
+    motor_curve = ClampingDCMotor(
+        saturation_effort=data.joint_saturation_efforts.flatten(),
+        velocity_limit=data.joint_velocity_limits.flatten(),
+        max_motor_effort=data.joint_effort_limits.flatten(),
+    )
     return [
         Actuator(
             indices=_flat_indices(layout.joint_dof, model.joint_dof_count, entity),
             pos_indices=_flat_indices(layout.joint_coord, model.joint_coord_count, entity),
             drive=DrivePD(kp=data.joint_stiffness.flatten(), kd=data.joint_damping.flatten()),
-            clamping=[ClampingMaxEffort(max_effort=data.joint_effort_limits.flatten())],
+            clamping=[motor_curve],
         )
     ]
 

@@ -12,6 +12,7 @@ import torch
 from lab_core.errors import LabError
 from lab_core.masks import masked_copy_
 from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.scene.actuators import ActuatorCfg, DCMotorActuatorCfg, IdealPDActuatorCfg, clip_to_motor_curve
 from lab_core.scene.articulation_data import ArticulationData, row_shapes
 from lab_core.scene.defaults import fill_defaults
 from lab_core.scene.scene import SceneCfg
@@ -58,6 +59,8 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         data.body_mass.copy_(torch.tensor([7.2, CART_MASS, POLE_MASS]))
         data.body_com_pos_b[:, 2, 2] = POLE_COM
         fill_defaults(name, entity, data)
+        for group, actuator in entity.actuators.items():
+            _require_plain_motor(f"Actuator group {group!r} of {name!r}", actuator)
         self.rebuild()
 
     def step(self, substeps: int) -> None:
@@ -77,7 +80,8 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         data = self._data
         effort = data.joint_stiffness * (data.joint_pos_target - data.joint_pos)
         effort += data.joint_damping * (data.joint_vel_target - data.joint_vel) + data.joint_effort_target
-        data.applied_effort.copy_(effort.clamp(-data.joint_effort_limits, data.joint_effort_limits))
+        limits = (data.joint_effort_limits, data.joint_saturation_efforts, data.joint_velocity_limits)
+        data.applied_effort.copy_(clip_to_motor_curve(effort, data.joint_vel, *limits))
         angle, angular_velocity = data.joint_pos[:, 1], data.joint_vel[:, 1]
         gravity = -self.cfg.gravity[2]
         lever = POLE_MASS * POLE_COM
@@ -144,3 +148,13 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         count = int(self._non_finite_count)
         self._non_finite_count.zero_()
         return HealthReport(non_finite_worlds=count)
+
+
+def _require_plain_motor(what: str, actuator: ActuatorCfg) -> None:
+    if type(actuator) not in (IdealPDActuatorCfg, DCMotorActuatorCfg):
+        raise LabError(
+            f"{what} is a {type(actuator).__name__}; the analytic backend has IdealPDActuatorCfg and "
+            "DCMotorActuatorCfg. Use 'newton' for other models."
+        )
+    if actuator.max_delay:
+        raise LabError(f"{what} has max_delay {actuator.max_delay}; the analytic backend has no delays. Use 'newton'.")

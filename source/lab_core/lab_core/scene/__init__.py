@@ -1,6 +1,13 @@
 """Robots and other entities of a scene, and their state as tensors."""
 
-from lab_core.scene.actuators import ActuatorCfg, IdealPDActuatorCfg
+from lab_core.scene.actuators import (
+    ActuatorCfg,
+    DCMotorActuatorCfg,
+    IdealPDActuatorCfg,
+    LSTMActuatorCfg,
+    RemotizedPDActuatorCfg,
+    clip_to_motor_curve,
+)
 from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialStateCfg
 from lab_core.scene.articulation_data import ArticulationData
 from lab_core.scene.defaults import actuated_joints, fill_defaults
@@ -13,13 +20,17 @@ __all__ = [
     "ArticulationCfg",
     "ArticulationData",
     "CameraCfg",
+    "DCMotorActuatorCfg",
     "GroundCfg",
     "IdealPDActuatorCfg",
     "InitialStateCfg",
+    "LSTMActuatorCfg",
+    "RemotizedPDActuatorCfg",
     "Scene",
     "SceneCfg",
     "UnknownNameError",
     "actuated_joints",
+    "clip_to_motor_curve",
     "fill_defaults",
     "match_names",
     "values_by_name",

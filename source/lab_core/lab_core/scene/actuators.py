@@ -1,4 +1,8 @@
-"""Actuator models: how joint targets become joint efforts."""
+"""Actuator models: how joint targets become joint efforts.
+
+Every limit here is one that the actuator model clips to. The solver clips nothing: the effort that a model returns is
+the effort that acts.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,33 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
+
 from lab_core.config import MISSING
+from lab_core.errors import ConfigError
+
+PerJoint = float | Mapping[str, float]
+"""One number, or numbers by joint name or regular expression."""
 
 
 @dataclass(kw_only=True)
 class ActuatorCfg:
-    """A group of joints that share an actuator model. Every joint belongs to at most one group."""
+    """A group of joints that share an actuator model. Every joint belongs to at most one group.
+
+    Any model may receive its targets late: position, velocity and effort targets together act ``lag`` physics steps
+    after they were set. The lag is drawn for every environment when it is reset, uniformly from ``min_delay`` to
+    ``max_delay``, both included, and shared by the group. From the reset until the first delayed target arrives the
+    targets of the reset hold, which are the default positions.
+    """
 
     joint_names: tuple[str, ...] = MISSING
     """Names or regular expressions of the joints."""
-    effort_limit: float | Mapping[str, float] = math.inf
-    """Largest effort the actuator can apply [N m or N]; the effort is clipped to it."""
+    effort_limit: PerJoint = math.inf
+    """Largest effort the actuator can apply at any speed [N m or N]."""
+    min_delay: int = 0
+    """Shortest lag [physics steps]."""
+    max_delay: int = 0
+    """Longest lag [physics steps]."""
 
 
 @dataclass(kw_only=True)
@@ -29,7 +49,102 @@ class IdealPDActuatorCfg(ActuatorCfg):
     effort that the solver receives, not of the solver's joint.
     """
 
-    stiffness: float | Mapping[str, float] = 0.0
+    stiffness: PerJoint = 0.0
     """[N m/rad or N/m], one number or by joint name."""
-    damping: float | Mapping[str, float] = 0.0
+    damping: PerJoint = 0.0
     """[N m s/rad or N s/m], one number or by joint name."""
+
+
+@dataclass(kw_only=True)
+class MotorCurveCfg:
+    """The straight torque-speed line of a DC motor in all four quadrants; see :func:`clip_to_motor_curve`."""
+
+    saturation_effort: PerJoint = MISSING
+    """Stall effort: what the motor could apply at standstill [N m or N]. ``effort_limit`` is what it may apply."""
+    velocity_limit: PerJoint = MISSING
+    """No-load speed: where the effort in the direction of motion falls to 0 [rad/s or m/s]. The joint can be driven
+    faster from outside; the motor then brakes."""
+
+
+@dataclass(kw_only=True)
+class DCMotorActuatorCfg(MotorCurveCfg, IdealPDActuatorCfg):
+    """The PD law of :class:`IdealPDActuatorCfg`, clipped to the torque-speed line of a DC motor."""
+
+
+@dataclass(kw_only=True)
+class RemotizedPDActuatorCfg(IdealPDActuatorCfg):
+    """The PD law of :class:`IdealPDActuatorCfg` with an effort limit that depends on the joint's position.
+
+    For joints that a motor drives through a linkage, whose ratio changes with the angle. ``effort_limit`` holds too.
+    """
+
+    effort_limit_by_position: tuple[tuple[float, float], ...] = MISSING
+    """Points (position [rad or m], effort limit [N m or N]) by rising position. Linear between them, constant beyond
+    the first and the last."""
+
+
+@dataclass(kw_only=True)
+class LSTMActuatorCfg(MotorCurveCfg, ActuatorCfg):
+    """A recurrent network that was fitted to a real drive, clipped to the torque-speed line of a DC motor.
+
+    effort = clip(network(q* - q, v) + effort*). The network contains the drive's own gains and its velocity loop, so
+    that stiffness and damping do not exist and velocity targets have no effect. Its memory starts at 0 at every reset.
+    """
+
+    network_file: str = MISSING
+    """TorchScript file with an ``lstm`` and a ``linear`` layer, and the factors ``in_scale`` and ``out_scale``."""
+
+
+def clip_to_motor_curve(
+    effort: torch.Tensor,
+    velocity: torch.Tensor,
+    effort_limit: torch.Tensor,
+    saturation_effort: torch.Tensor,
+    velocity_limit: torch.Tensor,
+) -> torch.Tensor:
+    """Clips efforts to what a DC motor can apply at a velocity; all tensors broadcast.
+
+    With s = saturation_effort, l = effort_limit, v0 = velocity_limit, and v clipped to +-v0 (1 + l / s):
+    effort in [max(s (-1 - v / v0), -l), min(s (1 - v / v0), l)]. Infinite s and v0 leave the clip to +-l.
+    """
+    corner = velocity_limit * (1.0 + torch.nan_to_num(effort_limit / saturation_effort, nan=0.0))
+    slope = velocity.clamp(-corner, corner) / velocity_limit
+    high = torch.minimum(saturation_effort * (1.0 - slope), effort_limit)
+    low = torch.maximum(saturation_effort * (-1.0 - slope), -effort_limit)
+    return effort.clamp(low, high)
+
+
+def check_actuator(what: str, actuator: ActuatorCfg) -> None:
+    """Checks the values of one actuator group.
+
+    Args:
+        what: What the group is called in messages.
+
+    Raises:
+        ConfigError: a value is impossible.
+    """
+    if not 0 <= actuator.min_delay <= actuator.max_delay:
+        raise ConfigError(
+            f"{what}: delays must be 0 <= min_delay <= max_delay, got {actuator.min_delay} and {actuator.max_delay}."
+        )
+    _require(what, "effort_limit", actuator.effort_limit, at_least=0.0)
+    if isinstance(actuator, IdealPDActuatorCfg):
+        _require(what, "stiffness", actuator.stiffness, at_least=0.0)
+        _require(what, "damping", actuator.damping, at_least=0.0)
+    if isinstance(actuator, MotorCurveCfg):
+        _require(what, "saturation_effort", actuator.saturation_effort, above=0.0)
+        _require(what, "velocity_limit", actuator.velocity_limit, above=0.0)
+    if isinstance(actuator, RemotizedPDActuatorCfg):
+        positions = [point[0] for point in actuator.effort_limit_by_position]
+        if not positions or any(a >= b for a, b in zip(positions, positions[1:], strict=False)):
+            raise ConfigError(f"{what}: effort_limit_by_position needs points by rising position, got {positions}.")
+        for _, limit in actuator.effort_limit_by_position:
+            _require(what, "effort_limit_by_position", limit, at_least=0.0)
+
+
+def _require(what: str, field: str, value: PerJoint, at_least: float | None = None, above: float | None = None) -> None:
+    for number in value.values() if isinstance(value, Mapping) else (value,):
+        if at_least is not None and not number >= at_least:
+            raise ConfigError(f"{what}: {field} must be at least {at_least:g}, got {number!r}.")
+        if above is not None and not (above < number < math.inf):
+            raise ConfigError(f"{what}: {field} must be finite and above {above:g}, got {number!r}.")

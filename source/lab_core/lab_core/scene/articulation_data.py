@@ -76,7 +76,11 @@ class ArticulationData:
     soft_joint_pos_limits: torch.Tensor
     """(N, J, 2) limits shrunk about their middle by the configured factor [rad or m]."""
     joint_effort_limits: torch.Tensor
-    """(N, J) actuator effort limit [N m or N]."""
+    """(N, J) actuator effort limit [N m or N]; 0 for joints without an actuator."""
+    joint_saturation_efforts: torch.Tensor
+    """(N, J) stall effort of the motor [N m or N]; infinite for actuators without a torque-speed line."""
+    joint_velocity_limits: torch.Tensor
+    """(N, J) no-load speed of the motor [rad/s or m/s]; infinite for actuators without a torque-speed line."""
     joint_stiffness: torch.Tensor
     """(N, J) actuator gain [N m/rad or N/m]."""
     joint_damping: torch.Tensor
@@ -154,6 +158,8 @@ def row_shapes(num_joints: int, num_bodies: int) -> dict[str, tuple[int, ...]]:
         "joint_pos_limits": limits,
         "soft_joint_pos_limits": limits,
         "joint_effort_limits": joint,
+        "joint_saturation_efforts": joint,
+        "joint_velocity_limits": joint,
         "joint_stiffness": joint,
         "joint_damping": joint,
         "joint_armature": joint,

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from lab_core.errors import LabError
-from lab_core.scene.actuators import ActuatorCfg, IdealPDActuatorCfg
+from lab_core.scene.actuators import (
+    ActuatorCfg,
+    IdealPDActuatorCfg,
+    LSTMActuatorCfg,
+    MotorCurveCfg,
+    PerJoint,
+    check_actuator,
+)
 from lab_core.scene.articulation import ArticulationCfg
 from lab_core.scene.articulation_data import ArticulationData
 from lab_core.scene.names import UnknownNameError, match_names, values_by_name
@@ -31,12 +40,13 @@ def actuated_joints(name: str, cfg: ArticulationCfg, joint_names: tuple[str, ...
 
 
 def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:
-    """Writes default state, soft limits, gains and effort limits of ``cfg`` into ``data``.
+    """Writes default state, soft limits, gains and motor limits of ``cfg`` into ``data``.
 
     The backend has filled ``joint_pos_limits`` before. Joints without an actuator get gains 0 and effort limit 0.
 
     Raises:
         UnknownNameError: a name in the configuration does not exist.
+        ConfigError: an actuator has an impossible value.
         LabError: an actuator model is unknown, or a default position is outside the joint's limits.
     """
     init = cfg.init_state
@@ -46,17 +56,36 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
     data.default_root_pose.copy_(torch.tensor((*init.pos, *init.quat)))
     data.default_root_vel.copy_(torch.tensor((*init.lin_vel, *init.ang_vel)))
     _fill_limits(name, cfg, data)
+    for buffer, value in (
+        (data.joint_stiffness, 0.0),
+        (data.joint_damping, 0.0),
+        (data.joint_effort_limits, 0.0),
+        (data.joint_saturation_efforts, math.inf),
+        (data.joint_velocity_limits, math.inf),
+    ):
+        buffer.fill_(value)
     for group, ids in actuated_joints(name, cfg, data.joint_names).items():
-        actuator: ActuatorCfg = cfg.actuators[group]
-        if not isinstance(actuator, IdealPDActuatorCfg):
-            raise LabError(f"Actuator group {group!r} of {name!r} has the unknown model {type(actuator).__name__}.")
+        actuator = cfg.actuators[group]
+        check_actuator(f"Actuator group {group!r} of {name!r}", actuator)
         names = [data.joint_names[i] for i in ids]
-        for buffer, values in (
-            (data.joint_stiffness, actuator.stiffness),
-            (data.joint_damping, actuator.damping),
-            (data.joint_effort_limits, actuator.effort_limit),
-        ):
+        for buffer, values in _joint_parameters(name, group, actuator, data):
             buffer[:, ids] = torch.tensor(values_by_name(values, names, what=what), device=buffer.device)
+
+
+def _joint_parameters(
+    name: str, group: str, actuator: ActuatorCfg, data: ArticulationData
+) -> list[tuple[torch.Tensor, PerJoint]]:
+    parameters: list[tuple[torch.Tensor, PerJoint]] = [(data.joint_effort_limits, actuator.effort_limit)]
+    if isinstance(actuator, IdealPDActuatorCfg):
+        parameters += [(data.joint_stiffness, actuator.stiffness), (data.joint_damping, actuator.damping)]
+    elif not isinstance(actuator, LSTMActuatorCfg):
+        raise LabError(f"Actuator group {group!r} of {name!r} has the unknown model {type(actuator).__name__}.")
+    if isinstance(actuator, MotorCurveCfg):
+        parameters += [
+            (data.joint_saturation_efforts, actuator.saturation_effort),
+            (data.joint_velocity_limits, actuator.velocity_limit),
+        ]
+    return parameters
 
 
 def _fill_limits(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:
