@@ -25,11 +25,18 @@ from lab_core.mdp.curriculums import (
 )
 from lab_core.mdp.events import (
     push_by_setting_velocity,
-    randomize_actuator_gains,
     reset_joints_by_offset,
     reset_joints_by_scale,
     reset_root_state_uniform,
     reset_scene_to_default,
+)
+from lab_core.mdp.events_properties import (
+    apply_external_force_torque,
+    randomize_actuator_gains,
+    randomize_joint_parameters,
+    randomize_rigid_body_com,
+    randomize_rigid_body_mass,
+    randomize_rigid_body_material,
 )
 from lab_core.mdp.metrics import (
     survived,
@@ -117,6 +124,7 @@ __all__ = [
     "action_l2",
     "action_rate_l2",
     "ang_vel_xy_l2",
+    "apply_external_force_torque",
     "bad_orientation",
     "base_ang_vel",
     "base_height_l2",
@@ -158,6 +166,10 @@ __all__ = [
     "projected_gravity",
     "push_by_setting_velocity",
     "randomize_actuator_gains",
+    "randomize_joint_parameters",
+    "randomize_rigid_body_com",
+    "randomize_rigid_body_mass",
+    "randomize_rigid_body_material",
     "remaining_time_s",
     "reset_joints_by_offset",
     "reset_joints_by_scale",

@@ -1,4 +1,4 @@
-"""Events: ``func(env, mask, ...)`` changes the environments of ``mask`` (N,) bool, which may be empty.
+"""Events of the state: ``func(env, mask, ...)`` changes the environments of ``mask`` (N,) bool, which may be empty.
 
 Values are drawn for all environments and written where the mask says, so that the random stream does not depend on
 which environments were reset. Reset events read and write positions and velocities only; poses of bodies follow when
@@ -7,17 +7,15 @@ all of them are done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 
 from lab_core.errors import unknown_name_message
-from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError
-from lab_core.masks import masked_copy_
+from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.math import quat_from_euler_xyz, quat_mul
-from lab_core.sampling import gaussian, log_uniform, uniform
+from lab_core.sampling import uniform
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -113,60 +111,6 @@ def push_by_setting_velocity(
     entity.write_root_com_velocity(velocity, mask)
 
 
-class randomize_actuator_gains(ManagerTermBase):
-    """Draws stiffness and damping of every selected joint, from the gains that the robot was built with.
-
-    Parameters:
-        stiffness_distribution_params, damping_distribution_params: (low, high), or (mean, standard deviation) for
-            gaussian; None leaves the gain alone.
-        operation: abs: gain = draw; scale: gain = default * draw; add: gain = default + draw. Never below 0.
-        distribution: uniform, log_uniform or gaussian.
-    """
-
-    _state_exclude = ("_defaults",)
-
-    def __init__(self, cfg: EventTermCfg, env: RLEnv) -> None:
-        super().__init__(cfg, env)
-        data = env.scene[cfg.params["asset_cfg"].name].data
-        self._defaults = {"stiffness": data.joint_stiffness.clone(), "damping": data.joint_damping.clone()}
-        for key, choices in (("operation", _OPERATIONS), ("distribution", _DISTRIBUTIONS)):
-            if cfg.params[key] not in choices:
-                raise TermError(unknown_name_message(key, str(cfg.params[key]), choices))
-
-    def __call__(
-        self,
-        env: RLEnv,
-        mask: torch.Tensor,
-        stiffness_distribution_params: tuple[float, float] | None = None,
-        damping_distribution_params: tuple[float, float] | None = None,
-        operation: Literal["add", "scale", "abs"] = "abs",
-        distribution: Literal["uniform", "log_uniform", "gaussian"] = "uniform",
-        asset_cfg: SceneEntityCfg = _ROBOT,
-    ) -> None:
-        data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
-        for name, gains, params in (
-            ("stiffness", data.joint_stiffness, stiffness_distribution_params),
-            ("damping", data.joint_damping, damping_distribution_params),
-        ):
-            if params is None:
-                continue
-            default = self._defaults[name][:, ids]
-            draw = _DISTRIBUTIONS[distribution](*params, default.shape, env.generator)
-            drawn = gains.clone()
-            drawn[:, ids] = _OPERATIONS[operation](default, draw).clamp(min=0.0)
-            masked_copy_(gains, drawn, mask)
-
-
-_OPERATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "add": torch.add,
-    "scale": torch.mul,
-    "abs": lambda default, draw: draw,
-}
-_DISTRIBUTIONS: dict[str, Callable[..., torch.Tensor]] = {
-    "uniform": uniform,
-    "log_uniform": log_uniform,
-    "gaussian": gaussian,
-}
 _SIX = ("x", "y", "z", "roll", "pitch", "yaw")
 
 

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from lab_core.physics import PhysicsBackend
 
 
+_RANDOMISABLE = (
+    *("joint_stiffness", "joint_damping", "joint_armature", "joint_friction"),
+    *("body_mass", "body_inertia_b", "body_com_pos_b", "body_friction"),
+)
+
+
 @dataclass(kw_only=True)
 class InitialStateCfg:
     """State of a world after a reset, before any reset event."""
@@ -63,6 +69,8 @@ class Articulation:
         self.name = name
         self.cfg = cfg
         self.data = data
+        self.default_properties = {name: getattr(data, name).clone() for name in _RANDOMISABLE}
+        """Properties as built, by their names in :attr:`data`: what randomisation starts from, however often."""
         self._physics = physics
 
     @property
