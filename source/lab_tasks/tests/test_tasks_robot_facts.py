@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from lab_core.errors import ConfigError
-from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg
-from lab_core.scene.names import values_by_name
+from lab_core.scene import ArticulationCfg
+from lab_core.scene.names import match_names, values_by_name
 from lab_tasks.robots.ant import ant_cfg
 from lab_tasks.robots.anymal_c import anymal_c_cfg
 from lab_tasks.robots.go2 import go2_cfg
@@ -325,11 +325,12 @@ RANGES = {
     * 2,
 }
 ARMATURES = {"ant": 0.05, "go2": 0.0, "anymal_c": 0.0}
-GAINS = {  # per joint of a leg: stiffness, damping, effort limit
-    "ant": [(0.0, 0.1, 15.0)] * 2,
-    "go2": [(25.0, 0.5, 23.7), (25.0, 0.5, 23.7), (25.0, 0.5, 45.43)],
-    "anymal_c": [(40.0, 5.0, 80.0)] * 3,
+ACTUATORS = {  # per joint of a leg: stiffness, damping, effort limit, stall effort, no-load speed
+    "ant": [(0.0, 0.1, 15.0, math.inf, math.inf)] * 2,
+    "go2": [(25.0, 0.5, 23.7, 23.7, 30.1), (25.0, 0.5, 23.7, 23.7, 30.1), (25.0, 0.5, 45.43, 45.43, 15.7)],
+    "anymal_c": [(40.0, 5.0, 80.0, 120.0, 7.5)] * 3,
 }
+FIELDS = ("stiffness", "damping", "effort_limit", "saturation_effort", "velocity_limit")
 
 
 @pytest.mark.parametrize("robot", ORDERS)
@@ -347,16 +348,14 @@ def test_joints(models, robot):
     assert ((low < default) & (default < high)).all()
 
 
-@pytest.mark.parametrize("robot", GAINS)
-def test_gains(models, robot):
-    found = {}
+@pytest.mark.parametrize("robot", ACTUATORS)
+def test_actuators(models, robot):
     names = joint_names(models[robot])
+    found: dict[str, tuple[float, ...]] = {}
     for group in CONFIGS[robot].actuators.values():
-        assert isinstance(group, IdealPDActuatorCfg)
-        for value, what in ((group.stiffness, 0), (group.damping, 1), (group.effort_limit, 2)):
-            per_joint = values_by_name(dict.fromkeys(group.joint_names, value), names, what="joint", default=math.nan)
-            found |= {(name, what): v for name, v in zip(names, per_joint, strict=True) if not math.isnan(v)}
-    assert found == {(n, k): v for n, joint in zip(names, GAINS[robot] * 4, strict=True) for k, v in enumerate(joint)}
+        settings = tuple(getattr(group, name, math.inf) for name in FIELDS)
+        found |= {names[i]: settings for i in match_names(group.joint_names, names, what="joint")}
+    assert found == dict(zip(names, ACTUATORS[robot] * 4, strict=True))
 
 
 def test_feet_are_bodies_of_their_own(models):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from lab_core.errors import ConfigError
-from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg
+from lab_core.scene import ArticulationCfg, DCMotorActuatorCfg, InitialStateCfg
 
 _ASSETS = {
     "urdf": "lab_tasks:robots/anymal_c/anymal_c.xml",
@@ -14,7 +14,7 @@ _ASSETS = {
 
 
 def anymal_c_cfg(variant: Literal["urdf", "menagerie"] = "urdf") -> ArticulationCfg:
-    """Returns an ANYmal C that starts 5 cm above the ground, with a PD law in place of its ANYdrives.
+    """Returns an ANYmal C that starts 5 cm above the ground, with DC motors in place of its ANYdrives.
 
     The gains are soft: holding the default pose, the robot sags from 0.55 m to 0.45 m and its feet slide apart. The
     legs are light and without armature, so the explicit damping needs physics steps of at most 5 ms.
@@ -37,7 +37,14 @@ def anymal_c_cfg(variant: Literal["urdf", "menagerie"] = "urdf") -> Articulation
             joint_pos={".F_HFE": 0.4, ".H_HFE": -0.4, ".F_KFE": -0.8, ".H_KFE": 0.8},
         ),
         actuators={
-            "legs": IdealPDActuatorCfg(joint_names=(".*",), stiffness=40.0, damping=5.0, effort_limit=80.0),
+            "legs": DCMotorActuatorCfg(
+                joint_names=(".*",),
+                stiffness=40.0,
+                damping=5.0,
+                effort_limit=80.0,
+                saturation_effort=120.0,
+                velocity_limit=7.5,
+            ),
         },
         soft_joint_pos_limit_factor=0.95,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg
+from lab_core.scene import ArticulationCfg, DCMotorActuatorCfg, InitialStateCfg
 
 
 def go2_cfg() -> ArticulationCfg:
@@ -27,11 +27,22 @@ def go2_cfg() -> ArticulationCfg:
             },
         ),
         actuators={
-            "hips_and_thighs": IdealPDActuatorCfg(
-                joint_names=(".*_hip_joint", ".*_thigh_joint"), stiffness=25.0, damping=0.5, effort_limit=23.7
+            "hips_and_thighs": DCMotorActuatorCfg(
+                joint_names=(".*_hip_joint", ".*_thigh_joint"),
+                stiffness=25.0,
+                damping=0.5,
+                effort_limit=23.7,
+                saturation_effort=23.7,
+                velocity_limit=30.1,
             ),
-            "calves": IdealPDActuatorCfg(
-                joint_names=(".*_calf_joint",), stiffness=25.0, damping=0.5, effort_limit=45.43
+            # The same motor behind a linkage of 1.92 to 1.
+            "calves": DCMotorActuatorCfg(
+                joint_names=(".*_calf_joint",),
+                stiffness=25.0,
+                damping=0.5,
+                effort_limit=45.43,
+                saturation_effort=45.43,
+                velocity_limit=15.7,
             ),
         },
         soft_joint_pos_limit_factor=0.9,
