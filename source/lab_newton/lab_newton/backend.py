@@ -95,9 +95,13 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def _advance(self, substeps: int) -> None:
         entities = self._entities.values()
-        self._write_authored_state()
+        self._non_finite.zero_()
+        # State that was authored since the last forward() must not be lost.
+        self._write_state(self._written)
+        if self._solver.steps_bodies:
+            self._refresh_bodies(self._written)
         for entity in entities:
-            entity.write_targets(self._control)
+            entity.write_targets(self._control, self._non_finite)
         for substep in range(substeps):
             self._control.joint_f.zero_()
             for actuator in self._actuators:
@@ -110,20 +114,11 @@ class NewtonBackend(Stateful, PhysicsBackend):
                 sensor.after_substep()
         self._restore_non_finite()
         for entity in entities:
-            entity.read_state(self._model, self._state, elapsed=substeps * self.dt)
+            entity.read_state(self._model, self._state, self._written, elapsed=substeps * self.dt)
         for sensor in self._sensors.values():
             sensor.after_step()
             sensor.clear(self._non_finite)
             sensor.refresh(None)
-
-    def _write_authored_state(self) -> None:
-        """State that was authored since the last :meth:`forward` must not be lost."""
-        if self._solver.steps_bodies:
-            self._take_over(self._written)
-        else:
-            for entity in self._entities.values():
-                entity.write_state(self._written, self._state)
-        self._written.zero_()
 
     def _solve(self) -> None:
         """One physics step of the solver."""
@@ -136,7 +131,6 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def _restore_non_finite(self) -> None:
         """Puts worlds that went non-finite to their default state before anything can read them."""
-        self._non_finite.zero_()
         rows = [self._per_world(getattr(self._state, name)) for name in ("joint_q", "joint_qd", "body_q", "body_qd")]
         wp.launch(
             kernels.find_non_finite,
@@ -146,30 +140,19 @@ class NewtonBackend(Stateful, PhysicsBackend):
             device=self._device,
         )
         for entity in self._entities.values():
-            entity.find_bad_targets(self._non_finite)
-        self._health.count_non_finite(self._non_finite)
-        for entity in self._entities.values():
-            entity.restore_default(self._non_finite)
-        self._take_over(self._non_finite)
+            entity.restore_default(self._non_finite, self._state)
+        self._refresh_bodies(self._non_finite, count=self._health.non_finite_count)
         self._solver.reset(self._state, self._world_mask)
 
     @captured
     def _forward(self) -> None:
-        self._take_over(self._written)
+        self._write_state(self._written)
+        self._refresh_bodies(self._written)
         for entity in self._entities.values():
-            entity.read_state(self._model, self._state, mask=self._written)
+            entity.read_state(self._model, self._state, self._written, mask=self._written)
         for sensor in self._sensors.values():
             sensor.refresh(self._written)
         self._written.zero_()
-
-    def _take_over(self, mask: wp.array) -> None:
-        """Hands the buffers of the worlds of ``mask`` to Newton and refreshes their body poses."""
-        for entity in self._entities.values():
-            entity.write_state(mask, self._state)
-        self._spread_mask(mask)
-        newton.eval_fk(
-            self._model, self._state.joint_q, self._state.joint_qd, self._state, mask=self._articulation_mask
-        )
 
     @captured
     def _reset(self) -> None:
@@ -178,12 +161,23 @@ class NewtonBackend(Stateful, PhysicsBackend):
         for sensor in self._sensors.values():
             sensor.clear(self._reset_mask)
 
-    def _spread_mask(self, mask: wp.array) -> None:
+    def _write_state(self, mask: wp.array) -> None:
+        for entity in self._entities.values():
+            entity.write_state(mask, self._state)
+
+    def _refresh_bodies(self, mask: wp.array, count: wp.array | None = None) -> None:
+        """Moves the bodies of the worlds of ``mask`` to where their joint positions put them."""
+        self._spread_mask(mask, count)
+        newton.eval_fk(
+            self._model, self._state.joint_q, self._state.joint_qd, self._state, mask=self._articulation_mask
+        )
+
+    def _spread_mask(self, mask: wp.array, count: wp.array | None = None) -> None:
         wp.launch(
             kernels.spread_mask,
             dim=self.num_envs,
             inputs=[mask, self._model.articulation_count // self.num_envs],
-            outputs=[self._world_mask, self._articulation_mask],
+            outputs=[self._world_mask, self._articulation_mask, count],
             device=self._device,
         )
 
@@ -210,7 +204,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             self._control = self._model.control()
         self._actuators = []
         for entity in self._entities.values():
-            entity.bind(self._model)
+            entity.bind(self._model, self._state)
             self._actuators += make_actuators(entity, self._model)
         self._bind_sensors()
         self.non_finite.zero_()

@@ -56,23 +56,16 @@ class Entity:
         self._dim = (num_envs, max(len(layout.joint_names), len(layout.body_names)))
         self._arrays = kernels.EntityArrays()
 
-    def bind(self, model: newton.Model) -> None:
+    def bind(self, model: newton.Model, state: newton.State) -> None:
         """Reads the model's properties into the buffers and fills every world with its default state."""
-        self._arrays = self._entity_arrays(model)
         data = self.data
+        self._arrays = self._entity_arrays(model)
         self._read_properties(model)
         for buffer in (data.joint_stiffness, data.joint_damping, data.joint_effort_limits):
             buffer.zero_()  # joints without an actuator
         fill_defaults(self.name, self.cfg, data)
-        for buffer in (data.joint_acc, data.root_com_vel_w):
-            buffer.zero_()
-        data.root_link_pose_w.copy_(data.default_root_pose)
-        wp.launch(
-            kernels.restore_default,
-            dim=self._joint_dim,
-            inputs=[wp.ones(self.num_envs, dtype=wp.bool, device=self.device), self._arrays],
-            device=self.device,
-        )
+        data.joint_acc.zero_()
+        self.restore_default(wp.ones(self.num_envs, dtype=wp.bool, device=self.device), state)
 
     def write_state(self, mask: wp.array, state: newton.State) -> None:
         """Hands the authored state of the worlds of ``mask`` (N,) to Newton's joint arrays."""
@@ -84,10 +77,25 @@ class Entity:
             device=self.device,
         )
 
+    def restore_default(self, mask: wp.array, state: newton.State) -> None:
+        """Puts the worlds of ``mask`` to the default state, with cleared targets and efforts, here and in Newton."""
+        wp.launch(
+            kernels.restore_default,
+            dim=self._joint_dim,
+            inputs=[mask, self._arrays],
+            outputs=[state.joint_q, state.joint_qd],
+            device=self.device,
+        )
+
     def read_state(
-        self, model: newton.Model, state: newton.State, mask: wp.array | None = None, elapsed: float | None = None
+        self,
+        model: newton.Model,
+        state: newton.State,
+        written: wp.array,
+        mask: wp.array | None = None,
+        elapsed: float | None = None,
     ) -> None:
-        """Fills state and derived state of the worlds of ``mask``, of all without it.
+        """Fills state and derived state of the worlds of ``mask``; without it of all, and clears ``written``.
 
         Args:
             elapsed: Time [s] over which ``joint_acc`` is the change of velocity; None leaves ``joint_acc`` alone.
@@ -105,35 +113,18 @@ class Entity:
                 model.body_com,
                 model.gravity,
             ],
-            outputs=[self._arrays],
+            outputs=[self._arrays, written],
             device=self.device,
         )
 
-    def restore_default(self, mask: wp.array) -> None:
-        """Puts the buffers of the worlds of ``mask`` to the default state, with cleared targets and efforts."""
-        wp.launch(
-            kernels.restore_default, dim=self._joint_dim, inputs=[mask], outputs=[self._arrays], device=self.device
-        )
-
-    def write_targets(self, control: newton.Control) -> None:
-        """Hands the joint targets to the arrays that Newton's actuators read."""
+    def write_targets(self, control: newton.Control, non_finite: wp.array) -> None:
+        """Hands the joint targets to the arrays that Newton's actuators read; marks worlds with a bad target."""
         if self.layout.joint_names:
             wp.launch(
                 kernels.write_targets,
                 dim=self._joint_dim,
                 inputs=[self._arrays],
-                outputs=[control.joint_target_q, control.joint_target_qd, control.joint_act],
-                device=self.device,
-            )
-
-    def find_bad_targets(self, non_finite: wp.array) -> None:
-        """Marks worlds whose targets are NaN or infinite."""
-        if self.layout.joint_names:
-            wp.launch(
-                kernels.find_bad_targets,
-                dim=self._joint_dim,
-                inputs=[self._arrays],
-                outputs=[non_finite],
+                outputs=[control.joint_target_q, control.joint_target_qd, control.joint_act, non_finite],
                 device=self.device,
             )
 

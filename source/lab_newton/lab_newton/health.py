@@ -27,15 +27,10 @@ class HealthMonitor:
         self.num_envs = num_envs
         self.device = device
         self.non_finite_count = wp.zeros(1, dtype=wp.int32, device=device)
+        """Worlds put back to their default state since the last report."""
         self._latched = wp.zeros(num_envs, dtype=wp.int32, device=device)
         self._peak_rows = wp.zeros(num_envs, dtype=wp.int32, device=device)
         self._peak_contacts = wp.zeros(1, dtype=wp.int32, device=device)
-
-    def count_non_finite(self, mask: wp.array) -> None:
-        """Counts the worlds of ``mask`` (N,)."""
-        wp.launch(
-            kernels.count_worlds, dim=self.num_envs, inputs=[mask], outputs=[self.non_finite_count], device=self.device
-        )
 
     def latch(self, solver: SolverBase) -> None:
         """Keeps what overflowed in the last step of ``solver``."""

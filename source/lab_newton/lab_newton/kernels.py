@@ -60,15 +60,39 @@ class EntityArrays:
 
 @wp.kernel
 def write_state(
-    mask: wp.array[wp.bool],
-    entity: EntityArrays,
-    joint_q: wp.array[wp.float32],
-    joint_qd: wp.array[wp.float32],
+    mask: wp.array[wp.bool], entity: EntityArrays, joint_q: wp.array[wp.float32], joint_qd: wp.array[wp.float32]
 ):
     """Buffers -> Newton, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
     world, i = wp.tid()
+    if mask[world]:
+        _write_state(entity, world, i, joint_q, joint_qd)
+
+
+@wp.kernel
+def restore_default(
+    mask: wp.array[wp.bool], entity: EntityArrays, joint_q: wp.array[wp.float32], joint_qd: wp.array[wp.float32]
+):
+    """Default state, cleared targets and efforts, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
+    world, i = wp.tid()
     if not mask[world]:
         return
+    if i < entity.joint_coord.shape[0]:
+        entity.joint_pos[world, i] = entity.default_joint_pos[world, i]
+        entity.joint_vel[world, i] = entity.default_joint_vel[world, i]
+        entity.joint_pos_target[world, i] = entity.default_joint_pos[world, i]
+        entity.joint_vel_target[world, i] = 0.0
+        entity.joint_effort_target[world, i] = 0.0
+        entity.applied_effort[world, i] = 0.0
+    if i == 0 and entity.floating:
+        entity.root_link_pose_w[world] = entity.default_root_pose[world]
+        entity.root_com_vel_w[world] = entity.default_root_vel[world]
+    _write_state(entity, world, i, joint_q, joint_qd)
+
+
+@wp.func
+def _write_state(
+    entity: EntityArrays, world: wp.int32, i: wp.int32, joint_q: wp.array[wp.float32], joint_qd: wp.array[wp.float32]
+):
     coord = world * entity.coords_per_world
     dof = world * entity.dofs_per_world
     if i < entity.joint_coord.shape[0]:
@@ -92,11 +116,12 @@ def read_state(
     body_com: wp.array[wp.vec3],
     gravity: wp.array[wp.vec3],
     entity: EntityArrays,
+    written: wp.array[wp.bool],
 ):
     """Newton -> buffers, with the derived state. Launch over (N, max(J, B)).
 
-    Without ``mask`` for all worlds. ``joint_acc`` is updated if ``inverse_elapsed`` [1/s] is positive; ``joint_vel``
-    still holds the velocity at the start of that time.
+    Without ``mask`` for all worlds, which then have no authored state left. ``joint_acc`` is updated if
+    ``inverse_elapsed`` [1/s] is positive; ``joint_vel`` still holds the velocity at the start of that time.
     """
     world, i = wp.tid()
     if mask and not mask[world]:
@@ -112,6 +137,8 @@ def read_state(
         entity.body_link_pose_w[world, i] = body_q[body]
         entity.body_com_vel_w[world, i] = body_qd[body]
     if i == 0:
+        if not mask:
+            written[world] = False
         root = world * entity.bodies_per_world + entity.body[0]
         pose = body_q[root]
         com_vel = body_qd[root]
@@ -152,50 +179,27 @@ def _derive_root_state(
 
 
 @wp.kernel
-def restore_default(mask: wp.array[wp.bool], entity: EntityArrays):
-    """Default state, cleared targets and efforts, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
-    world, i = wp.tid()
-    if not mask[world]:
-        return
-    if i < entity.joint_coord.shape[0]:
-        entity.joint_pos[world, i] = entity.default_joint_pos[world, i]
-        entity.joint_vel[world, i] = entity.default_joint_vel[world, i]
-        entity.joint_pos_target[world, i] = entity.default_joint_pos[world, i]
-        entity.joint_vel_target[world, i] = 0.0
-        entity.joint_effort_target[world, i] = 0.0
-        entity.applied_effort[world, i] = 0.0
-    if i == 0 and entity.floating:
-        entity.root_link_pose_w[world] = entity.default_root_pose[world]
-        entity.root_com_vel_w[world] = entity.default_root_vel[world]
-
-
-@wp.kernel
 def write_targets(
     entity: EntityArrays,
     target_q: wp.array[wp.float32],
     target_qd: wp.array[wp.float32],
     feed_forward: wp.array[wp.float32],
+    non_finite: wp.array[wp.bool],
 ):
-    """Targets -> the arrays that Newton's actuators read. Launch over (N, J)."""
-    world, joint = wp.tid()
-    dof = world * entity.dofs_per_world + entity.joint_dof[joint]
-    target_q[world * entity.coords_per_world + entity.joint_coord[joint]] = entity.joint_pos_target[world, joint]
-    target_qd[dof] = entity.joint_vel_target[world, joint]
-    feed_forward[dof] = entity.joint_effort_target[world, joint]
+    """Targets -> the arrays that Newton's actuators read. Launch over (N, J).
 
-
-@wp.kernel
-def find_bad_targets(entity: EntityArrays, non_finite: wp.array[wp.bool]):
-    """Marks worlds with a NaN or an infinity in their targets. Launch over (N, J).
-
-    The clip of the effort would make an ordinary number of it, the limit.
+    Marks worlds with a NaN or an infinity in their targets: the clip of the effort would make an ordinary number of
+    it, the limit.
     """
     world, joint = wp.tid()
-    if not (
-        wp.isfinite(entity.joint_pos_target[world, joint])
-        and wp.isfinite(entity.joint_vel_target[world, joint])
-        and wp.isfinite(entity.joint_effort_target[world, joint])
-    ):
+    dof = world * entity.dofs_per_world + entity.joint_dof[joint]
+    position = entity.joint_pos_target[world, joint]
+    velocity = entity.joint_vel_target[world, joint]
+    effort = entity.joint_effort_target[world, joint]
+    target_q[world * entity.coords_per_world + entity.joint_coord[joint]] = position
+    target_qd[dof] = velocity
+    feed_forward[dof] = effort
+    if not (wp.isfinite(position) and wp.isfinite(velocity) and wp.isfinite(effort)):
         non_finite[world] = True
 
 
@@ -234,19 +238,18 @@ def spread_mask(
     articulations_per_world: wp.int32,
     world_mask: wp.array[wp.bool],
     articulation_mask: wp.array[wp.bool],
+    count: wp.array[wp.int32],
 ):
-    """World mask (N,) -> Newton's masks over worlds (N + 1,) and over articulations. Launch over N."""
+    """World mask (N,) -> Newton's masks over worlds (N + 1,) and over articulations. Launch over N.
+
+    Adds the number of selected worlds to ``count[0]`` where it is given.
+    """
     world = wp.tid()
     selected = mask[world]
     world_mask[world] = selected
     for i in range(articulations_per_world):
         articulation_mask[world * articulations_per_world + i] = selected
-
-
-@wp.kernel
-def count_worlds(mask: wp.array[wp.bool], count: wp.array[wp.int32]):
-    """Adds the number of worlds of ``mask`` to ``count[0]``. Launch over N."""
-    if mask[wp.tid()]:
+    if count and selected:
         wp.atomic_add(count, 0, 1)
 
 
