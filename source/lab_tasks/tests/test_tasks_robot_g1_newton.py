@@ -23,7 +23,7 @@ NOMINAL, STIFF, LIMP = range(3)
 def newton() -> Iterator[NewtonBackend]:
     """Three robots: with the robot's gains, with ten times the stiffness, and without."""
     scene = SceneCfg(entities={"robot": g1_cfg()})
-    solver = MuJoCoSolverCfg(njmax=250, nconmax=100, strict_capacity=True)
+    solver = MuJoCoSolverCfg(njmax=250, nconmax=40, strict_capacity=True)
     backend = NewtonBackend(NewtonCfg(dt=0.005, solver=solver), scene, 3, torch.device("cpu"))
     yield backend
     backend.close()

@@ -82,8 +82,8 @@ class ContactSensor(Sensor):
         if name not in entities:
             known = ", ".join([TERRAIN, *entities])
             raise ConfigError(
-                f"scene.sensors[{self.name!r}].filter_entities: there is no {name!r}. There are: {known}; and bodies as "
-                "'entity/body'."
+                f"scene.sensors[{self.name!r}].filter_entities: there is no {name!r}. There are: {known}; and bodies, "
+                "as 'entity/body'."
             )
         layout = entities[name].layout
         if not body:

@@ -97,15 +97,14 @@ def update(
 
     contact_steps = sensor.contact_steps[world, body]
     air_steps = sensor.air_steps[world, body]
-    # What ends, ended within this substep: it is counted whole.
     if wp.length(force) > force_threshold:
         if air_steps > 0:
-            sensor.last_air_time[world, body] = float(air_steps + 1) * dt
+            sensor.last_air_time[world, body] = float(air_steps) * dt
         contact_steps += 1
         air_steps = 0
     else:
         if contact_steps > 0:
-            sensor.last_contact_time[world, body] = float(contact_steps + 1) * dt
+            sensor.last_contact_time[world, body] = float(contact_steps) * dt
         air_steps += 1
         contact_steps = 0
     sensor.contact_steps[world, body] = contact_steps
