@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import imageio.v3 as iio
 import numpy as np
@@ -12,6 +14,7 @@ from lab_core.physics.analytic import AnalyticCartpoleBackend
 from lab_core.registry import TaskSpec, register_task
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_rl.commands import options
+from lab_rl.ppo import PpoRunner
 from lab_rl.runs import RunFolder, latest_run
 from lab_rl.runs.config import RunCfg, load_run_cfg
 
@@ -112,6 +115,22 @@ class TestTrain:
         text = capsys.readouterr().out
         assert "Finished after 2 iterations" in text and "checkpoints/2.pt" in text and "curves.png" in text
         assert f"lab play {TASK} --checkpoint" in text and "lab export" in text
+
+    def test_interrupt_exits_with_130_and_says_how_to_go_on(self, logs, monkeypatch, capsys):
+        iterate = PpoRunner.iterate
+
+        def interrupted(self):
+            os.kill(os.getpid(), signal.SIGINT)
+            return iterate(self)
+
+        monkeypatch.setattr(PpoRunner, "iterate", interrupted)
+        assert main(["train", TASK]) == 130
+        text = capsys.readouterr().out
+        assert (
+            "Interrupted after 1 iterations" in text
+            and f"lab train --resume {run_of(logs).path.relative_to(logs.parent)}" in text
+        )
+        assert run_of(logs).latest_checkpoint() == run_of(logs).checkpoint(1)
 
     def test_video_goes_where_it_is_wanted(self, logs, monkeypatch):
         monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)

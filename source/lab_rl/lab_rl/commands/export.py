@@ -64,6 +64,13 @@ def main(argv: Sequence[str]) -> int:
         highlight=False,
         soft_wrap=True,
     )
+    if not hasattr(env, "observation_manager"):
+        console.print(
+            "A direct environment does not say what its observations and actions are made of: the metadata hold only "
+            "their widths.",
+            highlight=False,
+            soft_wrap=True,
+        )
     return 0
 
 
