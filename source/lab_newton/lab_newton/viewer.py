@@ -65,11 +65,17 @@ class BrowserViewer:
 
     def _place_camera(self, camera: CameraCfg) -> None:
         offsets = self._viewer.world_offsets
-        origin = offsets.numpy()[0] if offsets is not None and len(offsets) else np.zeros(3)
+        grid = offsets.numpy() if offsets is not None and len(offsets) else np.zeros((1, 3))
+        origin = foremost(grid, np.subtract(camera.eye, camera.target))
         eye = wp.vec3(*(origin + np.array(camera.eye)).tolist())
         x, y, z = np.subtract(camera.target, camera.eye)
         yaw, pitch = math.atan2(y, x), math.atan2(z, math.hypot(x, y))
         self._viewer.set_camera(eye, pitch=math.degrees(pitch), yaw=math.degrees(yaw))
+
+
+def foremost(origins: np.ndarray, towards_eye: np.ndarray) -> np.ndarray:
+    """Returns the one of ``origins`` (W, 3) that no other stands in front of, seen from the side of ``towards_eye``."""
+    return origins[np.argmax(origins[:, :2] @ towards_eye[:2])]
 
 
 def free_port(host: str, port: int) -> int:

@@ -15,7 +15,7 @@ import pytest
 
 from lab_core.errors import LabError
 from lab_core.scene import CameraCfg
-from lab_newton.viewer import free_port
+from lab_newton.viewer import foremost, free_port
 
 CAMERA = CameraCfg(eye=(1.4, 1.4, 1.2), target=(0.0, 0.0, 0.4))
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -27,6 +27,12 @@ def test_a_taken_port_gives_the_next_free_one():
         taken.listen()
         port = taken.getsockname()[1]
         assert port < free_port("127.0.0.1", port) < port + 20
+
+
+def test_the_first_view_is_of_a_world_that_no_other_hides():
+    grid = np.array([[x, y, 0.0] for x in (-2.0, 2.0) for y in (-2.0, 2.0)])
+    assert foremost(grid, np.array([5.0, 0.0, 1.0]))[0] == 2.0
+    assert foremost(grid, np.array([-1.0, -1.0, 1.0])).tolist() == [-2.0, -2.0, 0.0]
 
 
 def test_an_address_of_another_machine_is_refused():
