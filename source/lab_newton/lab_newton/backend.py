@@ -109,7 +109,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             if substep == substeps - 1:
                 for entity in entities:
                     entity.read_effort(self._control)
-            self._solve()
+            self._solve(is_last=substep == substeps - 1)
             for sensor in self._sensors.values():
                 sensor.after_substep()
         self._restore_non_finite()
@@ -120,11 +120,15 @@ class NewtonBackend(Stateful, PhysicsBackend):
             sensor.clear(self._non_finite)
             sensor.refresh(None)
 
-    def _solve(self) -> None:
-        """One physics step of the solver."""
+    def _solve(self, is_last: bool) -> None:
+        """One physics step of the solver; ``is_last``: the last one of a step."""
         self._solver.collide(self._state)
-        for _ in range(self._cfg.substeps):
-            self._solver.step(self._state, self._control, self.dt / self._cfg.substeps)
+        for substep in range(self._cfg.substeps):
+            observed = is_last and substep == self._cfg.substeps - 1
+            if observed:
+                for sensor in self._sensors.values():
+                    sensor.before_last_solver_step()
+            self._solver.step(self._state, self._control, self.dt / self._cfg.substeps, observed)
             self._health.latch(self._solver.newton)
             for sensor in self._sensors.values():
                 sensor.after_solver_step()
@@ -217,7 +221,10 @@ class NewtonBackend(Stateful, PhysicsBackend):
             if name not in self._sensors:
                 self._sensors[name] = make_sensor(name, cfg, self._entities, self.dt, self._cfg.substeps)
                 self.sensors[name] = self._sensors[name].data
-            self._sensors[name].bind(self._model, self._solver, self._state)
+        sensors = self._sensors.values()
+        self._solver.observe(frozenset().union(*(sensor.observables for sensor in sensors)))
+        for sensor in sensors:
+            sensor.bind(self._model, self._solver, self._state)
 
     def state_dict(self) -> dict[str, Any]:
         return {name: tensor.cpu() for name, tensor in super().state_dict().items()}

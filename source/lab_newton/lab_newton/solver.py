@@ -1,10 +1,11 @@
 """The configured Newton solver, stepped in place."""
 
 # Newton declares its arrays as optional.
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import mujoco_warp
@@ -27,6 +28,8 @@ class ContactForces:
     """(capacity,) world of each contact."""
     geom: wp.array
     """(capacity,) the two geoms of each contact, in MuJoCo's numbers."""
+    shape_of_geom: wp.array
+    """(N, geoms) Newton's shape of each geom; -1 for none."""
     force: wp.array
     """(capacity,) force [N] and torque on the second geom, world frame; 0 where geoms are close but do not touch."""
 
@@ -47,6 +50,8 @@ class Solver:
         self._collisions: newton.CollisionPipeline | None = None
         self._contacts: newton.Contacts | None = None
         self._contact_forces: ContactForces | None = None
+        self.observables: SolverBase.Observables | None = None
+        """What :meth:`observe` asked for, as the last observed step left it."""
         self._next: newton.State | None = None
         self.steps_bodies = False
         """Whether the solver moves bodies; then body poses must be current before a step."""
@@ -67,13 +72,27 @@ class Solver:
         if self._collisions is not None:
             self._collisions.collide(state, self._contacts)
 
-    def step(self, state: newton.State, control: newton.Control, dt: float) -> None:
-        """Advances ``state`` by ``dt`` [s]."""
+    def observe(self, kinds: Set[str]) -> None:
+        """Allocates ``observables``.
+
+        Raises:
+            ConfigError: the solver does not offer one of ``kinds``.
+        """
+        missing = kinds - self.newton.supported_observables
+        if missing:
+            raise ConfigError(f"{type(self.newton).__name__} does not offer {', '.join(sorted(missing))}.")
+        self.observables = self.newton.observables(kinds) if kinds else None
+
+    def step(self, state: newton.State, control: newton.Control, dt: float, observed: bool = False) -> None:
+        """Advances ``state`` by ``dt`` [s], and fills ``observables`` if ``observed``."""
+        observables = self.observables if observed else None
         if self._next is None:
-            self.newton.step(state, state, control, None, dt)
+            # MuJoCo Warp would go on to compute the observables of the bodies in every step.
+            self.newton.mjw_model.opt.run_rne_postconstraint = observables is not None
+            self.newton.step(state, state, control, None, dt, observables=observables)
             self._read_contact_forces()
             return
-        self.newton.step(state, self._next, control, self._contacts, dt)
+        self.newton.step(state, self._next, control, self._contacts, dt, observables=observables)
         if self.steps_bodies:
             newton.eval_ik(self._model, self._next, self._next.joint_q, self._next.joint_qd)
         state.assign(self._next)
@@ -100,6 +119,7 @@ class Solver:
                 count=data.nacon,
                 world=data.contact.worldid,
                 geom=data.contact.geom,
+                shape_of_geom=self.newton.mjc_geom_to_newton_shape,
                 force=wp.zeros(data.naconmax, dtype=wp.spatial_vector, device=self._model.device),
             )
             self._contact_ids = wp.array(range(data.naconmax), dtype=wp.int32, device=self._model.device)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lab_core.errors import ConfigError
-from lab_core.sensors import ContactSensorCfg, SensorCfg
+from lab_core.sensors import ContactSensorCfg, FrameTransformCfg, ImuCfg, JointWrenchCfg, SensorCfg
 from lab_newton.entity import Entity
 from lab_newton.sensors.contact import ContactSensor
+from lab_newton.sensors.frame_transform import FrameTransformSensor
+from lab_newton.sensors.imu import ImuSensor
+from lab_newton.sensors.joint_wrench import JointWrenchSensor
 from lab_newton.sensors.sensor import Sensor
 
-__all__ = ["ContactSensor", "Sensor", "make_sensor"]
+__all__ = ["Sensor", "make_sensor"]
 
 
 def make_sensor(name: str, cfg: SensorCfg, entities: Mapping[str, Entity], dt: float, solver_steps: int) -> Sensor:
@@ -25,4 +28,10 @@ def make_sensor(name: str, cfg: SensorCfg, entities: Mapping[str, Entity], dt: f
     """
     if isinstance(cfg, ContactSensorCfg):
         return ContactSensor(name, cfg, entities, dt, solver_steps)
+    if isinstance(cfg, JointWrenchCfg):
+        return JointWrenchSensor(name, cfg, entities)
+    if isinstance(cfg, ImuCfg):
+        return ImuSensor(name, cfg, entities)
+    if isinstance(cfg, FrameTransformCfg):
+        return FrameTransformSensor(name, cfg, entities)
     raise ConfigError(f"scene.sensors[{name!r}]: the Newton backend has no sensor for a {type(cfg).__name__}.")

@@ -1,7 +1,7 @@
 """Contact forces on bodies, read after every solver step."""
 
 # Newton declares its arrays as optional.
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportOptionalMemberAccess=false
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ class ContactSensor(Sensor):
     The force of a physics substep is the mean over its solver steps, so that force times time is the momentum given.
     """
 
-    data: ContactSensorData
-
     def __init__(
         self,
         name: str,
@@ -57,22 +55,22 @@ class ContactSensor(Sensor):
         self._bodies = [layout.body[body] for body in bodies]
         self._parties = [self._party_bodies(party, entities) for party in cfg.filter_entities or ()]
         self._solver_steps = solver_steps
-        self.data = ContactSensorData(
-            cfg, self.num_envs, [layout.body_names[body] for body in bodies], dt, self.torch_device
-        )
+        self._force_threshold = cfg.force_threshold
+        self._dt = dt
+        names = [layout.body_names[body] for body in bodies]
+        self.data = data = ContactSensorData(cfg, self.num_envs, names, dt, self.torch_device)
         vectors = ("net_forces_w", "net_forces_w_history", "force_matrix_w")
         counts = ("contact_steps", "air_steps")
         times = ("current_contact_time", "current_air_time", "last_contact_time", "last_air_time")
         dtypes = dict.fromkeys(vectors, wp.vec3) | dict.fromkeys(counts, wp.int32) | dict.fromkeys(times, wp.float32)
-        if self.data.force_matrix_w is None:
+        if data.force_matrix_w is None:
             del dtypes["force_matrix_w"]
-        share_with_warp(self.data, dtypes)
+        share_with_warp(data, dtypes)
         self._arrays = kernels.ContactArrays()
-        for field, view in vars(self.data.warp).items():
+        for field, view in vars(data.warp).items():
             setattr(self._arrays, field, view)
-        self._sums = wp.zeros(
-            (self.num_envs, len(bodies), 1 + len(self._parties), 3), dtype=wp.int64, device=self.device
-        )
+        self._dim = (self.num_envs, len(bodies))
+        self._sums = wp.zeros((*self._dim, 1 + len(self._parties), 3), dtype=wp.int64, device=self.device)
 
     def _party_bodies(self, party: str, entities: Mapping[str, Entity]) -> list[int]:
         """Places of a filtered party's bodies in the slice of a world; -1 is what stands still."""
@@ -97,7 +95,7 @@ class ContactSensor(Sensor):
         except ConfigError as error:
             raise ConfigError(f"scene.sensors[{self.name!r}]: {error}") from error
         # Worlds are equal: the geoms of world 0 tell whose they are in every world.
-        shapes = solver.newton.mjc_geom_to_newton_shape.numpy()[0]
+        shapes = self._contacts.shape_of_geom.numpy()[0]
         body_of_geom = np.where(shapes >= 0, model.shape_body.numpy()[shapes], -1)
         row_of_geom = np.full(len(shapes), -1, dtype=np.int32)
         for row, body in enumerate(self._bodies):
@@ -129,8 +127,8 @@ class ContactSensor(Sensor):
     def after_substep(self) -> None:
         wp.launch(
             kernels.update,
-            dim=self.data.contact_steps.shape,
-            inputs=[self._sums, 1.0 / self._solver_steps, self.data.force_threshold, self.data.dt],
+            dim=self._dim,
+            inputs=[self._sums, 1.0 / self._solver_steps, self._force_threshold, self._dt],
             outputs=[self._arrays],
             device=self.device,
         )
@@ -138,7 +136,7 @@ class ContactSensor(Sensor):
     def clear(self, mask: wp.array) -> None:
         wp.launch(
             kernels.clear,
-            dim=self.data.contact_steps.shape,
+            dim=self._dim,
             inputs=[mask],
             outputs=[self._arrays],
             device=self.device,

@@ -10,7 +10,6 @@ from typing import Any
 import newton
 import torch
 import warp as wp
-from newton.solvers import SolverBase
 
 from lab_core.errors import ConfigError
 from lab_core.scene.names import match_names
@@ -27,8 +26,8 @@ class Sensor(ABC):
     """
 
     data: SensorData
-    observables: frozenset[SolverBase.ObservableKind] = frozenset()
-    """What the sensor needs from the solver in the last solver step of a ``step``."""
+    observables: frozenset[str] = frozenset()
+    """``SolverBase.ObservableKind`` that the sensor needs of the last solver step of a step."""
 
     def __init__(self, name: str, cfg: SensorCfg, entities: Mapping[str, Entity]) -> None:
         """
@@ -46,7 +45,7 @@ class Sensor(ABC):
 
     @property
     def torch_device(self) -> torch.device:
-        return wp.device_to_torch(self.device)
+        return torch.device(wp.device_to_torch(self.device))
 
     def find_bodies(self, patterns: str | Sequence[str]) -> list[int]:
         """Returns indices into the bodies of the sensor's entity, in the order of the patterns.
@@ -77,6 +76,9 @@ class Sensor(ABC):
         Raises:
             ConfigError: the solver does not offer what the sensor measures.
         """
+
+    def before_last_solver_step(self) -> None:
+        """Called before the last solver step of a step."""
 
     def after_solver_step(self) -> None:
         """Called after every solver step."""
