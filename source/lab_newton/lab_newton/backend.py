@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import newton
@@ -32,10 +33,12 @@ from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.entity import Entity
 from lab_newton.health import HealthMonitor
 from lab_newton.model import build_model
+from lab_newton.properties import NOTICES
 from lab_newton.sensors import Sensor, make_sensor
 from lab_newton.solver import Solver
 from lab_newton.viewer import BrowserViewer
-from lab_warp import CaptureContext, captured
+from lab_newton.wrench import ExternalWrench
+from lab_warp import CaptureContext, CapturedStage, captured
 
 
 class NewtonBackend(Stateful, PhysicsBackend):
@@ -57,6 +60,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self._written = wp.from_torch(self.written)
         self._non_finite = wp.from_torch(self.non_finite)
         self._entities: dict[str, Entity] = {}
+        self._notices: dict[str, CapturedStage] = {}
         self._sensors: dict[str, Sensor] = {}
         with wp.ScopedDevice(self._device):
             self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
@@ -102,6 +106,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
             self._refresh_bodies(self._written)
         for entity in entities:
             entity.write_targets(self._control, self._non_finite)
+        for wrench in self._wrenches:
+            wrench.write(self._state)
         for substep in range(substeps):
             self._control.joint_f.zero_()
             for actuator in self._actuators:
@@ -146,7 +152,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         for entity in self._entities.values():
             entity.restore_default(self._non_finite, self._state)
         self._refresh_bodies(self._non_finite, count=self._health.non_finite_count)
-        self._solver.reset(self._state, self._world_mask)
+        self._forget(self._non_finite)
 
     @captured
     def _forward(self) -> None:
@@ -161,7 +167,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
     @captured
     def _reset(self) -> None:
         self._spread_mask(self._reset_mask)
-        self._solver.reset(self._state, self._world_mask)
+        self._forget(self._reset_mask)
         for sensor in self._sensors.values():
             sensor.clear(self._reset_mask)
 
@@ -185,8 +191,26 @@ class NewtonBackend(Stateful, PhysicsBackend):
             device=self._device,
         )
 
+    def _forget(self, mask: wp.array) -> None:
+        """Clears what outlives a reset of the state, after :meth:`_spread_mask` of the same ``mask``."""
+        self._solver.reset(self._state, self._world_mask)
+        for wrench in self._wrenches:
+            wrench.clear(mask)
+
     def _per_world(self, array: wp.array) -> wp.array:
         return array.reshape((self.num_envs, array.shape[0] // self.num_envs))
+
+    def notify(self, entity: str, *properties: str) -> None:
+        flags = self._entities[entity].properties.flags(properties)
+        if entity not in self._notices:
+            self._notices[entity] = CapturedStage(
+                partial(self._notify, entity), self.capture_context, name=f"notify {entity}", max_recordings=16
+            )
+        self._notices[entity](flags)
+
+    def _notify(self, entity: str, flags: int) -> None:
+        self._entities[entity].properties.write(flags)
+        self._solver.newton.notify_model_changed(flags)
 
     def rebuild(self) -> None:
         self.close()
@@ -210,6 +234,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         for entity in self._entities.values():
             entity.bind(self._model, self._state)
             self._actuators += make_actuators(entity, self._model)
+        self._wrenches = [ExternalWrench(entity, self._model) for entity in self._entities.values()]
         self._bind_sensors()
         self.non_finite.zero_()
         self._health.clear()
@@ -228,6 +253,18 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def state_dict(self) -> dict[str, Any]:
         return {name: tensor.cpu() for name, tensor in super().state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        before = {
+            name: {field: getattr(data, field).clone() for field in NOTICES}
+            for name, data in self.articulations.items()
+        }
+        super().load_state_dict(state)
+        for name, data in self.articulations.items():
+            # Only what changed: the engine derives its constants anew, with other rounding than when it was built.
+            changed = [field for field, value in before[name].items() if not torch.equal(value, getattr(data, field))]
+            if changed:
+                self.notify(name, *changed)
 
     def _state_items(self) -> Iterable[tuple[str, Any]]:
         """All that decides the future: the buffers, and what the engine holds beside them, in rows of worlds."""

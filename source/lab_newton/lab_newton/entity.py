@@ -16,7 +16,8 @@ from lab_core.scene import ArticulationCfg, ArticulationData
 from lab_core.scene.articulation_data import row_shapes
 from lab_core.scene.defaults import fill_defaults
 from lab_newton import kernels
-from lab_newton.model import UNLIMITED, EntityLayout
+from lab_newton.model import EntityLayout
+from lab_newton.properties import Properties
 
 _DTYPE_BY_ROW_END: dict[str, Any] = {
     "root_pose": wp.transform,
@@ -60,9 +61,8 @@ class Entity:
         """Reads the model's properties into the buffers and fills every world with its default state."""
         data = self.data
         self._arrays = self._entity_arrays(model)
-        self._read_properties(model)
-        for buffer in (data.joint_stiffness, data.joint_damping, data.joint_effort_limits):
-            buffer.zero_()  # joints without an actuator
+        self.properties = Properties(self.name, data, self.layout, model)
+        self.properties.read()
         fill_defaults(self.name, self.cfg, data)
         data.joint_acc.zero_()
         self.restore_default(wp.ones(self.num_envs, dtype=wp.bool, device=self.device), state)
@@ -155,22 +155,6 @@ class Entity:
         arrays.dofs_per_world = model.joint_dof_count // self.num_envs
         arrays.bodies_per_world = model.body_count // self.num_envs
         return arrays
-
-    def _read_properties(self, model: newton.Model) -> None:
-        data, layout, worlds = self.data, self.layout, self.num_envs
-
-        def per_world(array: wp.array, columns: tuple[int, ...]) -> torch.Tensor:
-            tensor = wp.to_torch(array)
-            return tensor.reshape(worlds, -1, *tensor.shape[1:])[:, list(columns)]
-
-        lower = per_world(model.joint_limit_lower, layout.joint_dof)
-        upper = per_world(model.joint_limit_upper, layout.joint_dof)
-        data.joint_pos_limits[..., 0] = torch.where(lower <= -UNLIMITED, -torch.inf, lower)
-        data.joint_pos_limits[..., 1] = torch.where(upper >= UNLIMITED, torch.inf, upper)
-        data.joint_armature.copy_(per_world(model.joint_armature, layout.joint_dof))
-        data.body_mass.copy_(per_world(model.body_mass, layout.body))
-        data.body_com_pos_b.copy_(per_world(model.body_com, layout.body))
-        data.body_inertia_b.copy_(per_world(model.body_inertia, layout.body))
 
 
 def warp_view(name: str, tensor: torch.Tensor) -> wp.array:

@@ -92,6 +92,7 @@ class Solver:
             self.newton.step(state, state, control, None, dt, observables=observables)
             self._read_contact_forces()
             return
+        wp.copy(self._next.body_f, state.body_f)  # solvers may add contact forces to those of the old state
         self.newton.step(state, self._next, control, self._contacts, dt, observables=observables)
         if self.steps_bodies:
             newton.eval_ik(self._model, self._next, self._next.joint_q, self._next.joint_qd)

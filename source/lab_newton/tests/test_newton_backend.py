@@ -314,8 +314,9 @@ def test_a_state_of_another_scene_is_refused(rover):
         rover.load_state_dict(rover.state_dict() | {"articulations.robot.joint_pos": torch.zeros(5, 3)})
 
 
-def test_a_masked_reset_touches_its_worlds_and_the_solvers_memory_only(rover):
-    assert check_masked_reset(rover, rover.reset, rover.num_envs) == {"engine.qacc_warmstart"}
+def test_a_masked_reset_touches_its_worlds_and_what_outlives_their_state_only(rover):
+    cleared = check_masked_reset(rover, rover.reset, rover.num_envs)
+    assert cleared == {"engine.qacc_warmstart", "articulations.robot.body_wrench_w"}
 
 
 def test_eager_and_captured_runs_are_bitwise_equal(make_rover, monkeypatch):

@@ -1,0 +1,202 @@
+"""Properties of an entity: read from the model when it is built, handed back to it when they change."""
+
+# Kernels are Warp's language; read as Python they have wrong types. Newton declares its arrays as optional.
+# pyright: reportArgumentType=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
+# pyright: reportAssignmentType=false, reportOptionalMemberAccess=false
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+import newton
+import numpy as np
+import torch
+import warp as wp
+from newton import ModelFlags
+
+from lab_core.errors import LabError, unknown_name_message
+from lab_core.scene import ArticulationData
+from lab_newton.model import UNLIMITED, EntityLayout
+
+wp.set_module_options({"enable_backward": False})
+
+NOTICES: dict[str, ModelFlags] = {
+    "body_mass": ModelFlags.BODY_INERTIAL_PROPERTIES,
+    "body_inertia_b": ModelFlags.BODY_INERTIAL_PROPERTIES,
+    "body_com_pos_b": ModelFlags.BODY_INERTIAL_PROPERTIES,
+    "body_friction": ModelFlags.SHAPE_PROPERTIES,
+    "joint_armature": ModelFlags.JOINT_DOF_INERTIAL_PROPERTIES,
+    "joint_friction": ModelFlags.JOINT_DOF_FORCE_PROPERTIES,
+}
+"""Property that may change -> what Newton's solvers must be told."""
+
+
+class Properties:
+    """Carries the properties of one entity between its buffers and a model.
+
+    All collision shapes of a body have one friction coefficient, the buffer's: at first that of the body's first shape.
+    """
+
+    def __init__(self, name: str, data: ArticulationData, layout: EntityLayout, model: newton.Model) -> None:
+        self._name = name
+        self._data = data
+        self._layout = layout
+        self._model = model
+        device = model.device
+        self._bodies = wp.array(layout.body, dtype=wp.int32, device=device)
+        self._dofs = wp.array(layout.joint_dof, dtype=wp.int32, device=device)
+        shapes = _shapes_of_bodies(layout, model, data.body_mass.shape[0])
+        self._first_shape = _first_of_each(shapes, len(layout.body))
+        self._shapes = wp.array(shapes, dtype=wp.vec3i, device=device)
+        self._weak_friction = _ground_friction_above(model, shapes)
+
+    def read(self) -> None:
+        """Fills the buffers."""
+        data, model, layout = self._data, self._model, self._layout
+        worlds = data.body_mass.shape[0]
+
+        def rows(array: wp.array, columns: tuple[int, ...]) -> torch.Tensor:
+            tensor = wp.to_torch(array)
+            return tensor.reshape(worlds, -1, *tensor.shape[1:])[:, list(columns)]
+
+        lower = rows(model.joint_limit_lower, layout.joint_dof)
+        upper = rows(model.joint_limit_upper, layout.joint_dof)
+        data.joint_pos_limits[..., 0] = torch.where(lower <= -UNLIMITED, -torch.inf, lower)
+        data.joint_pos_limits[..., 1] = torch.where(upper >= UNLIMITED, torch.inf, upper)
+        data.joint_armature.copy_(rows(model.joint_armature, layout.joint_dof))
+        data.joint_friction.copy_(rows(model.joint_friction, layout.joint_dof))
+        data.body_mass.copy_(rows(model.body_mass, layout.body))
+        data.body_com_pos_b.copy_(rows(model.body_com, layout.body))
+        data.body_inertia_b.copy_(rows(model.body_inertia, layout.body))
+        friction = wp.to_torch(model.shape_material_mu)
+        for column, shape in self._first_shape.items():
+            data.body_friction[:, column] = friction[shape]
+
+    def flags(self, properties: Iterable[str]) -> int:
+        """Returns what a change of ``properties`` means to Newton, a union of its ``ModelFlags``.
+
+        Raises:
+            LabError: a property cannot be changed in a running simulation.
+        """
+        flags = 0
+        for name in properties:
+            if name not in NOTICES:
+                raise LabError(f"notify({self._name!r}): {unknown_name_message('property', name, NOTICES)}")
+            flags |= NOTICES[name]
+        if flags & ModelFlags.SHAPE_PROPERTIES and self._weak_friction:
+            warnings.warn(
+                f"Friction of {self._name!r} acts on the ground only where it is above that of the ground, "
+                f"{self._weak_friction:g}: of two shapes the larger friction counts. Give the geoms of its model file "
+                'priority="1", so that theirs decides.',
+                stacklevel=2,
+            )
+            self._weak_friction = 0.0
+        return flags
+
+    def write(self, flags: int) -> None:
+        """Hands the buffers that ``flags`` are about to the model."""
+        data, model = self._data.warp, self._model
+        worlds = data.body_mass.shape[0]
+        if flags & ModelFlags.BODY_INERTIAL_PROPERTIES:
+            wp.launch(
+                _write_inertia,
+                dim=data.body_mass.shape,
+                inputs=[self._bodies, model.body_count // worlds]
+                + [data.body_mass, data.body_inertia_b, data.body_com_pos_b],
+                outputs=[model.body_mass, model.body_inv_mass, model.body_inertia]
+                + [model.body_inv_inertia, model.body_com],
+                device=model.device,
+            )
+        if flags & ModelFlags.SHAPE_PROPERTIES:
+            wp.launch(
+                _write_friction,
+                dim=self._shapes.shape,
+                inputs=[self._shapes, data.body_friction],
+                outputs=[model.shape_material_mu],
+                device=model.device,
+            )
+        for flag, buffer, array in (
+            (ModelFlags.JOINT_DOF_INERTIAL_PROPERTIES, data.joint_armature, model.joint_armature),
+            (ModelFlags.JOINT_DOF_FORCE_PROPERTIES, data.joint_friction, model.joint_friction),
+        ):
+            if flags & flag:
+                wp.launch(
+                    _write_joints,
+                    dim=buffer.shape,
+                    inputs=[self._dofs, model.joint_dof_count // worlds, buffer],
+                    outputs=[array],
+                    device=model.device,
+                )
+
+
+@wp.kernel
+def _write_inertia(
+    places: wp.array[wp.int32],
+    bodies_per_world: wp.int32,
+    mass: wp.array2d[wp.float32],
+    inertia: wp.array2d[wp.mat33],
+    com: wp.array2d[wp.vec3],
+    model_mass: wp.array[wp.float32],
+    model_inverse_mass: wp.array[wp.float32],
+    model_inertia: wp.array[wp.mat33],
+    model_inverse_inertia: wp.array[wp.mat33],
+    model_com: wp.array[wp.vec3],
+):
+    """Launch over (N, B)."""
+    world, i = wp.tid()
+    body = world * bodies_per_world + places[i]
+    m = mass[world, i]
+    tensor = inertia[world, i]
+    model_mass[body] = m
+    model_inertia[body] = tensor
+    model_com[body] = com[world, i]
+    model_inverse_mass[body] = wp.where(m > 0.0, 1.0 / m, 0.0)
+    model_inverse_inertia[body] = wp.where(wp.determinant(tensor) > 0.0, wp.inverse(tensor), wp.mat33())
+
+
+@wp.kernel
+def _write_friction(shapes: wp.array[wp.vec3i], friction: wp.array2d[wp.float32], model_friction: wp.array[wp.float32]):
+    """Launch over all shapes of the entity."""
+    place = shapes[wp.tid()]
+    model_friction[place[0]] = friction[place[1], place[2]]
+
+
+@wp.kernel
+def _write_joints(
+    places: wp.array[wp.int32],
+    dofs_per_world: wp.int32,
+    values: wp.array2d[wp.float32],
+    model_values: wp.array[wp.float32],
+):
+    """Launch over (N, J)."""
+    world, joint = wp.tid()
+    model_values[world * dofs_per_world + places[joint]] = values[world, joint]
+
+
+def _shapes_of_bodies(layout: EntityLayout, model: newton.Model, worlds: int) -> np.ndarray:
+    """Returns (shapes, 3): collision shape, world, column of its body in the entity's buffers."""
+    body = model.shape_body.numpy()
+    world, place = np.divmod(body, model.body_count // worlds)
+    column = np.full(model.body_count // worlds, -1)
+    column[list(layout.body)] = np.arange(len(layout.body))
+    collides = (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)) != 0
+    shapes = np.nonzero((body >= 0) & collides & (column[place] >= 0))[0]
+    return np.stack([shapes, world[shapes], column[place[shapes]]], axis=1).astype(np.int32)
+
+
+def _first_of_each(shapes: np.ndarray, bodies: int) -> dict[int, int]:
+    """Returns body column -> its first shape, in the first world."""
+    first = shapes[shapes[:, 1] == 0]
+    return {c: int(first[first[:, 2] == c][0, 0]) for c in range(bodies) if (first[:, 2] == c).any()}
+
+
+def _ground_friction_above(model: newton.Model, shapes: np.ndarray) -> float:
+    """Returns the friction of the ground if it does not leave the decision to all of ``shapes``, else 0."""
+    ground = np.nonzero(model.shape_body.numpy() < 0)[0]
+    if not ground.size or not len(shapes):
+        return 0.0
+    priority = model.mujoco.geom_priority.numpy()
+    decided = priority[shapes[:, 0]].min() > priority[ground].max()
+    return 0.0 if decided else float(model.shape_material_mu.numpy()[ground].max())
