@@ -29,6 +29,7 @@ from lab_core.sensors import (
     RayCasterCfg,
     RayCasterData,
 )
+from lab_core.terrain import TerrainLevels
 
 N = 3
 DT = 0.005
@@ -214,6 +215,78 @@ def test_base_height_is_above_the_mean_of_the_hits(env):
     cost = mdp.base_height_l2(env, target_height=0.4, sensor_cfg=choose(env, "rays"))
     assert cost.tolist() == pytest.approx([0.4**2, 0.3**2, 0.3**2])
     assert mdp.base_height_l2(env, target_height=0.4).tolist() == pytest.approx([0.6**2, 0.6**2, 0.3**2])
+
+
+def on_tiles(env, levels: list[int]) -> TerrainLevels:
+    """Puts the environments onto a grid of 4 levels and 1 type, with tiles of 8 m."""
+    origins = torch.zeros(4, 1, 3)
+    origins[:, 0, 0] = 8.0 * torch.arange(4)
+    env.scene.terrain = TerrainLevels(origins, N, torch.Generator().manual_seed(0))
+    env.scene.terrain.levels.copy_(torch.tensor(levels))
+    env.scene.env_origins = env.scene.terrain.env_origins.copy_(origins[levels, 0])
+    env.physics = SimpleNamespace(terrain=SimpleNamespace(tile_size=8.0, size=(50.0, 20.0)))
+    env.episode_length_buf = torch.full((N,), 1000)
+    return env.scene.terrain
+
+
+def walk(env, distance: list[float]) -> None:
+    pose = env.scene["robot"].data.root_link_pose_w
+    pose[:, :3] = env.scene.env_origins
+    pose[:, 1] += torch.tensor(distance)
+
+
+@pytest.mark.parametrize(
+    ("distance", "expected"),
+    [
+        ([4.1, 4.1, 4.1], [2, 2, 2]),  # more than half a tile, whatever was asked for
+        ([3.9, 3.9, 3.9], [0, 1, 1]),  # half of the way asked for: 10, 1 and 1.1 m
+        ([3.9, 0.9, 1.0], [0, 0, 0]),
+        ([3.9, 1.1, 1.2], [0, 1, 1]),
+    ],
+)
+def test_levels_follow_the_way_walked(env, distance, expected):
+    terrain = on_tiles(env, [1, 1, 1])
+    walk(env, distance)
+    mean = mdp.terrain_levels_vel(env, torch.ones(N, dtype=torch.bool), "v")
+    assert terrain.levels.tolist() == expected
+    assert float(mean) == pytest.approx(sum(expected) / N)
+    assert env.scene.env_origins[:, 0].tolist() == [8.0 * level for level in expected]
+
+
+def test_levels_have_a_floor_and_no_ceiling(env):
+    terrain = on_tiles(env, [0, 3, 3])
+    walk(env, [0.0, 5.0, 5.0])
+    seen = set()
+    for _ in range(40):
+        terrain.levels.copy_(torch.tensor([0, 3, 3]))
+        mdp.terrain_levels_vel(env, torch.tensor([True, True, False]), "v")
+        assert terrain.levels[[0, 2]].tolist() == [0, 3]
+        seen.add(int(terrain.levels[1]))
+    assert seen == {0, 1, 2, 3}
+
+
+def test_who_has_not_made_a_step_keeps_the_level(env):
+    terrain = on_tiles(env, [1, 1, 1])
+    env.episode_length_buf.zero_()
+    env.scene["robot"].data.root_link_pose_w.zero_()  # as built, far from the tile
+    mdp.terrain_levels_vel(env, torch.ones(N, dtype=torch.bool), "v")
+    assert terrain.levels.tolist() == [1, 1, 1]
+
+
+def test_levels_need_generated_ground(env):
+    env.scene.terrain, env.physics = None, SimpleNamespace(terrain=None)
+    with pytest.raises(TermError, match="terrain_levels_vel needs generated ground: set scene.terrain"):
+        mdp.terrain_levels_vel(env, torch.ones(N, dtype=torch.bool), "v")
+
+
+def test_bounds_are_those_of_the_generated_ground(env):
+    on_tiles(env, [0, 0, 0])
+    position = env.scene["robot"].data.root_link_pose_w
+    position[:, 0], position[:, 1] = torch.tensor([-24.9, 25.1, 0.0]), torch.tensor([0.0, 0.0, -10.1])
+    assert mdp.terrain_out_of_bounds(env, distance_buffer=0.0).tolist() == [False, True, True]
+    assert mdp.terrain_out_of_bounds(env, distance_buffer=1.0).tolist() == [True, True, True]
+    env.physics.terrain, env.reset_buf = None, torch.zeros(N, dtype=torch.bool)
+    assert not mdp.terrain_out_of_bounds(env).any()
 
 
 # Metrics --------------------------------------------------------------------------------------------------------------

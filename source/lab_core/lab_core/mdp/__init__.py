@@ -22,6 +22,7 @@ from lab_core.mdp.commands import (
 from lab_core.mdp.curriculums import (
     modify_reward_weight,
     modify_term_cfg,
+    terrain_levels_vel,
 )
 from lab_core.mdp.events import (
     push_by_setting_velocity,
@@ -101,6 +102,7 @@ from lab_core.mdp.terminations import (
     joint_pos_out_of_limit,
     joint_pos_out_of_manual_limit,
     root_height_below_minimum,
+    terrain_out_of_bounds,
     time_out,
 )
 
@@ -183,6 +185,8 @@ __all__ = [
     "sensor_data",
     "survived",
     "terminated_penalty",
+    "terrain_levels_vel",
+    "terrain_out_of_bounds",
     "time_out",
     "track_ang_vel_z_exp",
     "track_lin_vel_xy_exp",

@@ -8,10 +8,35 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lab_core.errors import unknown_name_message
-from lab_core.managers import CurriculumTermCfg, ManagerTermBase, TermError
+from lab_core.managers import CurriculumTermCfg, ManagerTermBase, SceneEntityCfg, TermError
 
 if TYPE_CHECKING:
     from lab_core.envs import ManagerBasedRLEnv
+
+_ROBOT = SceneEntityCfg("robot")
+
+
+def terrain_levels_vel(
+    env: ManagerBasedRLEnv, mask: torch.Tensor, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+) -> torch.Tensor:
+    """Moves robots to harder or easier ground by how far they walked, and returns the mean level (0-d).
+
+    Up by one level: farther from the environment's origin than half a tile. Down: less than half the way that the
+    last command asks for in a whole episode. Environments that have not made a step stay.
+
+    Raises:
+        TermError: the ground is a plane.
+    """
+    levels, ground = env.scene.terrain, env.physics.terrain
+    if levels is None or ground is None:
+        raise TermError("terrain_levels_vel needs generated ground: set scene.terrain.")
+    offset = env.scene[asset_cfg.name].data.root_link_pose_w[:, :2] - env.scene.env_origins[:, :2]
+    walked = offset.norm(dim=1)
+    asked = env.command_manager.get_command(command_name)[:, :2].norm(dim=1) * env.max_episode_length_s
+    move_up = walked > 0.5 * ground.tile_size
+    move_down = (walked < 0.5 * asked) & ~move_up
+    levels.update(mask & (env.episode_length_buf > 0), move_up, move_down)
+    return levels.levels.float().mean()
 
 
 def modify_reward_weight(

@@ -50,3 +50,15 @@ def bad_orientation(env: RLEnv, limit_angle: float, asset_cfg: SceneEntityCfg = 
 def illegal_contact(env: RLEnv, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """A body was touched with more than ``threshold`` [N] at some time in the sensor's history."""
     return (peak_contact_force(env, sensor_cfg) > threshold).any(dim=1)
+
+
+def terrain_out_of_bounds(env: RLEnv, distance_buffer: float = 3.0, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """The root link is nearer than ``distance_buffer`` [m] to the edge of the terrain, or beyond it; never on a plane.
+
+    The edge is that of the generated ground with its border. Configure it with ``time_out=True``.
+    """
+    if env.physics.terrain is None:
+        return torch.zeros_like(env.reset_buf)
+    x, y = env.scene[asset_cfg.name].data.root_link_pose_w[:, :2].abs().unbind(dim=1)
+    length, width = env.physics.terrain.size
+    return (x > 0.5 * length - distance_buffer) | (y > 0.5 * width - distance_buffer)
