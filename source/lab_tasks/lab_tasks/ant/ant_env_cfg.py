@@ -26,7 +26,7 @@ TARGET = (1000.0, 0.0, 0.0)
 
 def ant_physics_cfg() -> PhysicsCfg:
     """Returns physics at 120 Hz."""
-    return NewtonCfg(dt=1 / 120, solver=MuJoCoSolverCfg(njmax=45, nconmax=25))
+    return NewtonCfg(dt=1 / 120, solver=MuJoCoSolverCfg(njmax=45, nconmax=12))
 
 
 def ant_scene_cfg() -> SceneCfg:
