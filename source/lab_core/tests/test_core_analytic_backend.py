@@ -116,3 +116,7 @@ def test_joint_claimed_by_two_actuators_is_named():
         AnalyticCartpoleBackend(
             AnalyticCartpoleCfg(dt=0.01), SceneCfg(entities={"robot": entity}), 1, torch.device("cpu")
         )
+
+
+def test_it_describes_itself_by_its_name():
+    assert make()[0].description == "analytic"

@@ -76,6 +76,12 @@ class NewtonBackend(Stateful, PhysicsBackend):
             self._build()
             load_kernels(lambda: self._advance(1), self._device)
 
+    @property
+    def description(self) -> str:
+        solver = "MuJoCo Warp" if isinstance(self._cfg.solver, MuJoCoSolverCfg) else type(self._solver.newton).__name__
+        mode = "captured" if self.capture_context.enabled else "eager: LAB_CAPTURE=0"
+        return f"{self._cfg.backend} ({solver}), {mode}"
+
     def step(self, substeps: int) -> None:
         self._step(substeps)
 

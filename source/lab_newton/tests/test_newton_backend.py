@@ -332,6 +332,8 @@ def test_eager_and_captured_runs_are_bitwise_equal(make_rover, monkeypatch):
     assert_same(snapshot(captured), snapshot(eager))
     assert all(stage.recorded for stage in captured.capture_context.report())
     assert not any(stage.recorded for stage in eager.capture_context.report())
+    assert captured.description == "newton (MuJoCo Warp), captured"
+    assert eager.description == "newton (MuJoCo Warp), eager: LAB_CAPTURE=0"
 
 
 def test_a_world_does_not_depend_on_how_many_there_are(rover, make_rover):

@@ -94,6 +94,11 @@ class PhysicsBackend(ABC):
         self.rebuild_callbacks: list[Callable[[], None]] = []
         """Called after :meth:`rebuild`; recorded graphs that hold engine memory must be dropped there."""
 
+    @property
+    def description(self) -> str:
+        """What computes the physics and how it runs, for the line that a training begins with."""
+        return self.cfg.backend
+
     def mark_written(self, mask: torch.Tensor) -> None:
         """Marks worlds ``mask`` (N,) bool as having newly authored state."""
         self.written.logical_or_(mask)
