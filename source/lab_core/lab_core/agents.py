@@ -15,8 +15,6 @@ class PPOCfg:
     `num_learning_epochs` passes over them, in `num_mini_batches` parts each.
     """
 
-    seed: int = 42
-    """Seed of the whole run; -1 draws one."""
     experiment_name: str | None = None
     """Folder of the runs below the log directory. None: the task id."""
 

@@ -8,7 +8,7 @@ from lab_core.agents import PPOCfg
 def test_fields_are_given_by_keyword():
     with pytest.raises(TypeError):
         PPOCfg(7)  # pyright: ignore[reportCallIssue]
-    assert PPOCfg(seed=7).seed == 7
+    assert PPOCfg(gamma=0.9).gamma == 0.9
 
 
 def test_two_configs_share_no_mutable_value():

@@ -28,6 +28,6 @@ def record_clip(env: RslRlEnv, policy: Callable[[], torch.Tensor], path: Path, n
     with VideoRecorder(path, fps=1.0 / (step_dt * stride)) as video, torch.inference_mode():
         for step in range(num_steps):
             if step % stride == 0:
-                video.add(env.env.render())
+                video.add(*env.env.render())
             env.step(policy())
         return video.num_frames

@@ -77,7 +77,7 @@ class TrainingDisplay:
 _MANAGERS = ("command", "event", "action", "observation", "reward", "termination", "curriculum", "metrics")
 
 
-def show_environment(console: Console, env: RLEnv, task: str, seed: int) -> None:
+def show_environment(console: Console, env: RLEnv, task: str) -> None:
     """The terms of all managers, and one line on how the environment runs."""
     for name in _MANAGERS:
         manager = getattr(env, f"{name}_manager", None)
@@ -85,8 +85,9 @@ def show_environment(console: Console, env: RLEnv, task: str, seed: int) -> None
             console.print(str(manager), markup=False, highlight=False)
     mode = " (deterministic)" if env.cfg.deterministic else ""
     console.print(
-        f"[bold]{escape(task)}[/]: {env.num_envs} environments on {env.device}, {env.cfg.physics.backend} physics, "
-        f"{1.0 / env.step_dt:g} Hz control, seed {seed}{mode}",
+        f"[bold]{escape(task)}[/]: {env.num_envs} environments on {env.device}, {1.0 / env.step_dt:g} Hz control, "
+        f"seed {env.seed}{mode}, physics: {escape(env.physics.description)}",
+        soft_wrap=True,
         highlight=False,
     )
 

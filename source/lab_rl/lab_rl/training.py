@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import time
@@ -14,7 +15,6 @@ from rich.console import Console
 from lab_core.config import save_yaml
 from lab_core.envs import RLEnv
 from lab_core.errors import ConfigError, LabError
-from lab_core.seeding import seed_everything
 from lab_rl.clip import record_clip
 from lab_rl.display import TrainingDisplay, show_environment
 from lab_rl.interrupt import StopSignal
@@ -59,7 +59,8 @@ def train(
     """Trains in the folder `run`, which exists.
 
     Args:
-        cfg: What to train. `cfg.agent.max_iterations` counts from the beginning of the run.
+        cfg: What to train. `cfg.agent.max_iterations` counts from the beginning of the run; `cfg.env.seed` is the seed
+            of all of it, and the run's `config.yaml` says which one was drawn for -1.
         run: Where to.
         console: Shows the progress.
         checkpoint: A checkpoint of this run to go on from. None: a new run, whose folder goes away again if the
@@ -72,7 +73,6 @@ def train(
             last checkpoint stays), or a file cannot be written.
     """
     try:
-        seed_everything(cfg.agent.seed, cfg.env.deterministic)
         set_threads(torch.device(cfg.device))
         with torch.no_grad():
             env = cfg.env.build(cfg.device)
@@ -95,7 +95,8 @@ def set_threads(device: torch.device) -> None:
 
 class _Session:
     def __init__(self, cfg: RunCfg, run: RunFolder, env: RLEnv, console: Console, checkpoint: Path | None) -> None:
-        self.cfg, self.run, self.env, self.console = cfg, run, env, console
+        self.cfg = cfg = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, seed=env.seed))
+        self.run, self.env, self.console = run, env, console
         self.runner = PpoRunner(env, cfg.agent)
         self.config_hash = cfg.hash()
         if checkpoint is None:
@@ -108,7 +109,7 @@ class _Session:
         save_yaml(cfg, run.config)
         self._write_versions()
         self._warned: set[str] = set()
-        show_environment(console, env, cfg.task, cfg.agent.seed)
+        show_environment(console, env, cfg.task)
 
     def _resume(self, path: Path) -> None:
         stored = load_checkpoint(path)

@@ -24,6 +24,7 @@ TASK = "Stub-Commands"
 def env_cfg(play: bool = False):
     cfg = analytic_cartpole_env_cfg(num_envs=4, episode_length_s=1.0 if play else 0.1)
     if play:
+        cfg.scene.num_envs = 5
         cfg.rewards["cart_vel"] = None
     return cfg
 
@@ -82,13 +83,21 @@ class TestTrain:
         cfg = load_run_cfg(run.config)
         assert run.path.name.endswith("_mine") and run.latest_checkpoint() == run.checkpoint(1)
         assert (cfg.task, cfg.device, cfg.env.scene.num_envs) == (TASK, "cpu", 3) or cfg.device.startswith("cuda")
-        assert cfg.env.seed == cfg.agent.seed == 7
+        assert cfg.env.seed == 7
         assert cfg.env.rewards["alive"].weight == 2.5 and cfg.agent.gamma == 0.9
 
-    def test_seed_minus_one_draws_one_and_writes_it_down(self, logs):
-        assert main(["train", TASK, "--seed", "-1", "--max-iterations", "1", "--no-video"]) == 0
-        cfg = load_run_cfg(run_of(logs).config)
-        assert cfg.agent.seed == cfg.env.seed >= 0
+    def test_seed_minus_one_draws_one_and_writes_it_down(self, logs, capsys):
+        assert main(["train", TASK, "--seed", "-1", "--no-video"]) == 0
+        first = run_of(logs)
+        seed = load_run_cfg(first.config).env.seed
+        assert seed >= 0 and f"seed {seed}" in capsys.readouterr().out
+        assert main(["train", TASK, "--seed", str(seed), "--no-video"]) == 0
+        assert run_of(logs).checkpoint(2).read_bytes() == first.checkpoint(2).read_bytes()
+
+    def test_first_line_says_what_runs_where(self, logs, capsys):
+        assert main(["train", TASK, "--max-iterations", "1", "--no-video", "--device", "cpu"]) == 0
+        line = f"{TASK}: 4 environments on cpu, 60 Hz control, seed 42, physics: analytic"
+        assert line in capsys.readouterr().out.splitlines()
 
     def test_config_file_alone_repeats_a_run(self, logs, trained):
         assert main(["train", "--config", str(trained.config), "--no-video"]) == 0
@@ -169,11 +178,26 @@ class TestTrain:
         logs.write_text("not a folder")
         assert "Cannot write the run folder" in fails(capsys, "train", TASK)
 
-    def test_resume_refuses_another_task_and_a_new_seed(self, trained, capsys):
-        assert f"is a run of {TASK}, not of Stub-Other" in fails(
-            capsys, "train", "Stub-Other", "--resume", str(trained.path)
-        )
-        assert "--seed cannot be changed" in fails(capsys, "train", "--resume", str(trained.path), "--seed", "3")
+    def test_resume_refuses_another_task(self, trained, capsys):
+        message = fails(capsys, "train", "Stub-Other", "--resume", str(trained.path))
+        assert f"is a run of {TASK}, not of Stub-Other" in message
+
+    @pytest.mark.parametrize(
+        ("first", "second", "reason"),
+        [
+            ("--resume=R", "--seed=3", "goes on with the random state"),
+            ("--resume=R", "--env.seed=3", "goes on with the random state"),
+            ("--resume=R", "--logs=elsewhere", "in its own folder"),
+            ("--resume=R", "--name=mine", "in its own folder"),
+            ("--resume=R", "--config=config.yaml", "with its own config.yaml"),
+            ("--resume=R", "--play-config", "in the environment that it had"),
+            ("--config=config.yaml", "--play-config", "the file says which environment"),
+        ],
+    )
+    def test_options_that_would_be_ignored_are_refused(self, capsys, first, second, reason):
+        name, other = first.partition("=")[0], second.partition("=")[0]
+        message = fails(capsys, "train", *first.split("="), *second.split("="))
+        assert f"{other} cannot be given together with {name}" in message and reason in message
 
     @pytest.mark.parametrize("argv", [["train", TASK, "--help"], ["train", "--help"], ["play", TASK, "--help"],
                                       ["play", "--help"], ["export", "--help"]])  # fmt: skip
@@ -219,6 +243,23 @@ class TestPlay:
         assert main(["play", TASK, "--checkpoint", str(trained.path), "--steps", "5", "--port", "8099"]) == 0
         assert viewer.updates == 5 and viewer.closed
         assert "http://127.0.0.1:8099" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("argv", "expected"),
+        [
+            ([], (5, 5, 42)),  # as the task says for watching
+            (["--no-play-config"], (4, 4, 42)),
+            (["--num-envs", "3", "--seed", "8"], (3, 3, 8)),
+            (["--env.scene.num-envs", "3", "--env.seed", "8"], (3, 3, 8)),
+            (["--env.scene.camera.num-envs", "2"], (5, 2, 42)),
+        ],
+    )
+    def test_environments_and_seed_have_one_meaning(self, monkeypatch, argv, expected):
+        played = []
+        monkeypatch.setattr("lab_rl.commands.play._play", lambda task, args, trained: played.append(args.env) or 0)
+        assert main(["play", TASK, "--policy", "zero", *argv]) == 0
+        (env,) = played
+        assert (env.scene.num_envs, env.scene.camera.num_envs, env.seed) == expected
 
     def test_without_a_run_it_says_how_to_train(self, logs, capsys):
         assert f"Train one with `lab train {TASK}`" in fails(capsys, "play", TASK)

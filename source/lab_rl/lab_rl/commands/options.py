@@ -37,6 +37,11 @@ def option_value(argv: Sequence[str], option: str) -> str | None:
     return None
 
 
+def is_given(argv: Sequence[str], option: str) -> bool:
+    """Whether `--option`, with or without a value, is in `argv`."""
+    return any(argument.partition("=")[0] == option for argument in argv)
+
+
 def asks_for_help(argv: Sequence[str]) -> bool:
     """Whether `argv` asks for the help text, which needs no trained policy."""
     return bool({"-h", "--help"} & set(argv))

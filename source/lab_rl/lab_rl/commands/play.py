@@ -34,13 +34,14 @@ class PlayOptions:
     """File for a video instead of the web page; auto (or --video alone): videos/play.mp4 in the run folder."""
     video_length: int = 300
     """Length of the video in environment steps."""
-    num_envs: int = 4
-    """Environments in parallel."""
+    num_envs: int | None = None
+    """Environments in parallel. Without it: what the task says for watching, else 4."""
     port: int = 8080
     """Of the web page, on 127.0.0.1."""
     steps: int | None = None
     """Stop after so many environment steps. Without it: go on until Ctrl-C."""
-    seed: int = 0
+    seed: int | None = None
+    """Seed of everything random; -1 draws one. Without it: the environment's."""
     device: str = "auto"
     """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
     frontend: Literal["torch", "warp"] = "torch"
@@ -66,13 +67,17 @@ def main(argv: Sequence[str]) -> int:
         raise LabError("Which task? Give its id, as in `lab play Lab-Cartpole`; `lab list` shows all.")
     spec = get_task(task)
     trained = None if options.asks_for_help(arguments) else _find_policy(spec, arguments)
-    args = parse(
-        PlayArguments(env=options.play_env_cfg(spec, trained.cfg if trained else None, arguments)),
-        arguments,
-        prog=f"lab play {task}",
-        description=_description(task),
-    )
+    env = options.play_env_cfg(spec, trained.cfg if trained else None, arguments)
+    if env.scene.num_envs is None or "--no-play-config" in arguments:  # a training has too many to watch
+        env.scene.num_envs = 4
+    args = parse(PlayArguments(env=env), arguments, prog=f"lab play {task}", description=_description(task))
     options.check_frontend(args.frontend)
+    if args.num_envs is not None:
+        args.env.scene.num_envs = args.num_envs
+    if args.seed is not None:
+        args.env.seed = args.seed
+    if not options.is_given(arguments, "--env.scene.camera.num-envs"):
+        args.env.scene.camera.num_envs = args.env.scene.num_envs
     return _play(task, args, trained)
 
 
@@ -102,9 +107,6 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
 
     console = Console()
     device = options.resolve_device(args.device)
-    args.env.scene.num_envs = args.num_envs
-    args.env.scene.camera.num_envs = args.num_envs
-    args.env.seed = args.seed
     env = args.env.build(device)
     try:
         if trained is None:

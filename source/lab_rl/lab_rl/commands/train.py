@@ -21,7 +21,7 @@ class TrainOptions:
     num_envs: int | None = None
     """Environments in parallel. Without it: 4096 on a GPU, 64 on a CPU, or what the task says."""
     seed: int | None = None
-    """Seed of the whole run; -1 draws one. Without it: the agent's."""
+    """Seed of the whole run; -1 draws one. Without it: the environment's."""
     device: str = "auto"
     """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
     frontend: Literal["torch", "warp"] = "torch"
@@ -58,6 +58,7 @@ def main(argv: Sequence[str]) -> int:
     """Train a policy for a task."""
     task, arguments = options.split_subject(options.prepare(argv))
     resume, config = options.option_value(arguments, "--resume"), options.option_value(arguments, "--config")
+    _refuse_what_would_be_ignored(arguments)
     if task is None and resume is None and config is None:
         parse(TrainOptions(), arguments, prog="lab train TASK", description=_description("TASK"))
         raise LabError("Which task? Give its id, as in `lab train Lab-Cartpole`; `lab list` shows all.")
@@ -88,8 +89,6 @@ def main(argv: Sequence[str]) -> int:
         description=_description(task),
     )
     options.check_frontend(args.frontend)
-    if resume is not None and args.seed is not None:
-        raise LabError("--seed cannot be changed when a run is resumed: it goes on with the random state it had.")
     cfg = _resolve(RunCfg(task=task, device=device, env=args.env, agent=args.agent), args)
     if args.video not in ("auto", "none"):
         VideoRecorder(args.video, fps=30).close()  # so that a wrong file shows now and not after the training
@@ -98,10 +97,28 @@ def main(argv: Sequence[str]) -> int:
     return _train(cfg, run, checkpoint, args)
 
 
+_LEAVES_NO_ROOM_FOR = {
+    "--resume": {
+        "--config": "a run is resumed with its own config.yaml",
+        "--play-config": "a run is resumed in the environment that it had",
+        "--seed": "a resumed run goes on with the random state that it had",
+        "--env.seed": "a resumed run goes on with the random state that it had",
+        "--logs": "a run is resumed in its own folder",
+        "--name": "a run is resumed in its own folder",
+    },
+    "--config": {"--play-config": "the file says which environment"},
+}
+
+
+def _refuse_what_would_be_ignored(arguments: Sequence[str]) -> None:
+    for option, others in _LEAVES_NO_ROOM_FOR.items():
+        for other, reason in others.items():
+            if options.is_given(arguments, option) and options.is_given(arguments, other):
+                raise LabError(f"{other} cannot be given together with {option}: {reason}.")
+
+
 def _resolve(cfg: Any, args: TrainArguments) -> Any:
     """The configuration with all short options written into it and nothing left open."""
-    from lab_core.seeding import seed_everything
-
     device = options.resolve_device(args.device)
     cfg = copy.deepcopy(cfg)
     cfg.device = str(device)
@@ -109,8 +126,7 @@ def _resolve(cfg: Any, args: TrainArguments) -> Any:
         cfg.env.scene.num_envs = args.num_envs
     cfg.env.scene.num_envs = cfg.env.scene.resolve_num_envs(device)
     if args.seed is not None:
-        cfg.agent.seed = args.seed
-    cfg.agent.seed = cfg.env.seed = seed_everything(cfg.agent.seed)
+        cfg.env.seed = args.seed
     cfg.env.deterministic = cfg.env.deterministic or args.deterministic
     if args.max_iterations is not None:
         cfg.agent.max_iterations = args.max_iterations
