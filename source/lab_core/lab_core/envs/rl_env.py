@@ -83,6 +83,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.num_envs = cfg.scene.resolve_num_envs(self.device)
         self.seed = seed_everything(cfg.seed, cfg.deterministic)
         self.generator = make_generator(self.seed, self.device, "environment")
+        terrain = self.cfg.scene.terrain
+        if terrain is not None and terrain.seed is None:
+            terrain.seed = self.seed
         self.render_mode = "rgb_array"
 
         self.physics: PhysicsBackend = backend_class(cfg.physics.backend)(

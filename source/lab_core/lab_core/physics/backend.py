@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from lab_core.config import MISSING
-from lab_core.errors import LabError
+from lab_core.errors import ConfigError, LabError
+from lab_core.terrain import Terrain, generate_terrain
 
 if TYPE_CHECKING:
     from lab_core.scene import ArticulationData, CameraCfg, SceneCfg
@@ -82,6 +83,17 @@ class PhysicsBackend(ABC):
     """(N,) bool, worlds that went non-finite in the last ``step``."""
 
     def __init__(self, cfg: PhysicsCfg, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
+        """Generates the terrain, if the scene has one, and allocates what every backend has.
+
+        Raises:
+            ConfigError: the scene has both a plane and a terrain, or the terrain is impossible.
+        """
+        if scene.terrain is not None and scene.ground is not None:
+            raise ConfigError("scene.ground and scene.terrain are both set. Set scene.ground to None for the terrain.")
+        self.terrain: Terrain | None = None if scene.terrain is None else generate_terrain(scene.terrain)
+        """The generated ground; None on a plane."""
+        self.env_origins = torch.zeros(num_envs, 3, device=device)
+        """(N, 3) origin of each environment in the world frame [m]; the scene fills it."""
         self.cfg = cfg
         self.num_envs = num_envs
         self.device = device

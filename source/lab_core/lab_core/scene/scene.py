@@ -11,7 +11,10 @@ import torch
 from lab_core.errors import LabError, unknown_name_message
 from lab_core.scene.articulation import Articulation, ArticulationCfg
 from lab_core.scene.names import UnknownNameError
+from lab_core.seeding import make_generator
 from lab_core.sensors.sensor import SensorCfg, SensorData
+from lab_core.state import Stateful
+from lab_core.terrain import TerrainGeneratorCfg, TerrainLevels
 
 if TYPE_CHECKING:
     from lab_core.physics import PhysicsBackend
@@ -25,6 +28,8 @@ class CameraCfg:
     """Position of the camera relative to the environment's origin [m]."""
     target: tuple[float, float, float] = (0.0, 0.0, 0.5)
     """Point that the camera looks at, relative to the environment's origin [m]."""
+    follow: str | None = None
+    """Entity to follow: the camera moves with its root from where the entity stands by default. None: stay."""
     fov: float = 45.0
     """Vertical field of view [deg]."""
     width: int = 640
@@ -51,6 +56,9 @@ class SceneCfg:
     env_spacing: float = 2.5
     """Distance between worlds in viewers [m]. In the physics every world has its own space."""
     ground: GroundCfg | None = field(default_factory=GroundCfg)
+    """A plane; None for a terrain, or for none at all."""
+    terrain: TerrainGeneratorCfg | None = None
+    """Generated ground, in place of the plane."""
     entities: dict[str, ArticulationCfg] = field(default_factory=dict)
     sensors: dict[str, SensorCfg] = field(default_factory=dict)
     camera: CameraCfg = field(default_factory=CameraCfg)
@@ -64,8 +72,10 @@ class SceneCfg:
         return self.num_envs
 
 
-class Scene(Mapping[str, Articulation]):
+class Scene(Stateful, Mapping[str, Articulation]):
     """The entities by name; ``scene["robot"]``."""
+
+    _state_exclude = ("physics",)
 
     def __init__(self, cfg: SceneCfg, physics: PhysicsBackend) -> None:
         self.cfg = cfg
@@ -74,8 +84,10 @@ class Scene(Mapping[str, Articulation]):
             name: Articulation(name, entity, physics.articulations[name], physics)
             for name, entity in cfg.entities.items()
         }
-        self.env_origins = torch.zeros(physics.num_envs, 3, device=physics.device)
+        self.env_origins = physics.env_origins
         """(N, 3) origin of each environment in the world frame [m]."""
+        self.terrain = None if cfg.terrain is None else _terrain_levels(cfg.terrain, physics)
+        """Level and type of each environment's tile, for a curriculum; None on a plane."""
 
     def __getitem__(self, name: str) -> Articulation:
         if name not in self._entities:
@@ -149,3 +161,15 @@ class Scene(Mapping[str, Articulation]):
                     pose[:, :3] += self.env_origins
                 entity.write_root_link_pose(pose, mask)
                 entity.write_root_com_velocity(values["root_velocity"], mask)
+
+
+def _terrain_levels(cfg: TerrainGeneratorCfg, physics: PhysicsBackend) -> TerrainLevels:
+    terrain = physics.terrain
+    assert terrain is not None, "the backend generates the terrain of its scene"
+    return TerrainLevels(
+        terrain.origins,
+        physics.num_envs,
+        make_generator(cfg.seed or 0, physics.device, "terrain levels"),
+        max_init_level=cfg.max_init_level if cfg.curriculum else None,
+        env_origins=physics.env_origins,
+    )

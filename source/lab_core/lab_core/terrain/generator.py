@@ -37,6 +37,10 @@ class TerrainGeneratorCfg:
     """Distance between the nodes of height fields [m]."""
     vertical_scale: float = 0.005
     """Heights of height fields are multiples of this [m]."""
+    friction: float = 1.0
+    """Sliding friction coefficient of the ground."""
+    max_init_level: int | None = 5
+    """In a curriculum, environments start at random levels up to this one. None: at any level."""
     flat_patches: dict[str, FlatPatchCfg] = field(default_factory=dict)
     """Flat places to find in every tile, by name."""
     seed: int | None = None

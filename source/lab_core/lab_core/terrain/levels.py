@@ -24,6 +24,7 @@ class TerrainLevels(Stateful):
         num_envs: int,
         generator: torch.Generator,
         max_init_level: int | None = None,
+        env_origins: Tensor | None = None,
     ) -> None:
         """
         Args:
@@ -32,6 +33,7 @@ class TerrainLevels(Stateful):
             generator: Source of the initial and of later random levels; buffers live on its device.
             max_init_level: Environments start at uniformly random levels 0 .. ``max_init_level`` (at most the last
                 one). None: any level.
+            env_origins: ``(N, 3)`` buffer to keep the environments' origins in. None: a new one.
 
         Raises:
             ConfigError: ``max_init_level`` is negative.
@@ -51,8 +53,9 @@ class TerrainLevels(Stateful):
         """(N,) int64 row of each environment."""
         self.types = torch.arange(num_envs, device=device) * num_cols // num_envs
         """(N,) int64 column of each environment; it never changes."""
-        self.env_origins = self._origins[self.levels, self.types]
+        self.env_origins = torch.zeros(num_envs, 3, device=device) if env_origins is None else env_origins
         """(N, 3) origin of each environment in the world frame [m]."""
+        self.env_origins.copy_(self._origins[self.levels, self.types])
 
     def update(self, mask: Tensor, move_up: Tensor, move_down: Tensor) -> None:
         """Move the environments of ``mask`` up or down by one level, in place.
