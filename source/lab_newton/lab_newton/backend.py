@@ -17,9 +17,10 @@ import warp as wp
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.scene.articulation_data import row_shapes
+from lab_core.seeding import make_generator
 from lab_core.state import Stateful
 from lab_newton import kernels
-from lab_newton.actuators import make_actuators
+from lab_newton.actuators import EntityActuators
 from lab_newton.camera import CameraRenderer
 from lab_newton.compile import (
     MUJOCO_MODULES,
@@ -38,7 +39,7 @@ from lab_newton.sensors import Sensor, make_sensor
 from lab_newton.solver import Solver
 from lab_newton.viewer import BrowserViewer
 from lab_newton.wrench import ExternalWrench
-from lab_warp import CaptureContext, CapturedStage, captured
+from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
 
 
 class NewtonBackend(Stateful, PhysicsBackend):
@@ -66,6 +67,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
         self._health = HealthMonitor(num_envs, self._device)
+        self._rng = WarpRng(num_envs, self._device)
         self._renderer: CameraRenderer | None = None
         self._viewers: list[BrowserViewer] = []
         with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
@@ -116,8 +118,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
             wrench.write(self._state)
         for substep in range(substeps):
             self._control.joint_f.zero_()
-            for actuator in self._actuators:
-                actuator.step(self._state, self._control, dt=self.dt)
+            for actuators in self._actuators.values():
+                actuators.step(self._state, self._control, self.dt)
             if substep == substeps - 1:
                 for entity in entities:
                     entity.read_effort(self._control)
@@ -200,11 +202,16 @@ class NewtonBackend(Stateful, PhysicsBackend):
     def _forget(self, mask: wp.array) -> None:
         """Clears what outlives a reset of the state, after :meth:`_spread_mask` of the same ``mask``."""
         self._solver.reset(self._state, self._world_mask)
+        for actuators in self._actuators.values():
+            actuators.reset(mask, self._rng.state)
         for wrench in self._wrenches:
             wrench.clear(mask)
 
     def _per_world(self, array: wp.array) -> wp.array:
         return array.reshape((self.num_envs, array.shape[0] // self.num_envs))
+
+    def seed(self, seed: int) -> None:
+        self._rng.seed(make_generator(seed, stream="physics").initial_seed())
 
     def notify(self, entity: str, *properties: str) -> None:
         flags = self._entities[entity].properties.flags(properties)
@@ -236,10 +243,16 @@ class NewtonBackend(Stateful, PhysicsBackend):
             self._solver = Solver(self._cfg.solver, self._model)
             self._state = self._model.state()
             self._control = self._model.control()
-        self._actuators = []
         for entity in self._entities.values():
             entity.bind(self._model, self._state)
-            self._actuators += make_actuators(entity, self._model)
+        self._actuators = {
+            name: EntityActuators(entity, self._model)
+            for name, entity in self._entities.items()
+            if entity.layout.joint_names
+        }
+        everywhere = wp.ones(self.num_envs, dtype=wp.bool, device=self._device)
+        for actuators in self._actuators.values():
+            actuators.reset(everywhere, self._rng.state)
         self._wrenches = [ExternalWrench(entity, self._model) for entity in self._entities.values()]
         self._bind_sensors()
         self.non_finite.zero_()
@@ -283,6 +296,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
         }
         return {
             "engine": engine,
+            "actuators": {name: actuators.memory() for name, actuators in self._actuators.items()},
+            "random_state": wp.to_torch(self._rng.state.view(wp.int32)),
             "written": self.written,
             "non_finite": self.non_finite,
             "non_finite_count": wp.to_torch(self._health.non_finite_count),

@@ -91,6 +91,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.physics: PhysicsBackend = backend_class(cfg.physics.backend)(
             self.cfg.physics, self.cfg.scene, self.num_envs, self.device
         )
+        self.physics.seed(self.seed)
         self.scene = Scene(self.cfg.scene, self.physics)
         self.physics_dt = self.physics.dt
         self.step_dt = self.physics_dt * cfg.decimation
@@ -223,6 +224,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             if seed is not None:
                 self.seed = seed_everything(seed, self.cfg.deterministic)
                 self.generator.set_state(make_generator(self.seed, self.device, "environment").get_state())
+                self.physics.seed(self.seed)
             self._reset_worlds(mask)
             if state is not None:
                 self.scene.set_state(state, mask, is_relative)

@@ -134,6 +134,10 @@ class PhysicsBackend(ABC):
     def forward(self) -> None:
         """Takes over authored state of the worlds in ``written``, refreshes their bodies, and clears ``written``."""
 
+    def seed(self, seed: int) -> None:
+        """Starts the backend's own random streams anew, such as that of the lags of delayed actuators."""
+        del seed  # without such streams there is nothing to do
+
     def notify(self, entity: str, *properties: str) -> None:
         """Hands changed property buffers of an entity to the engine, for all worlds.
 

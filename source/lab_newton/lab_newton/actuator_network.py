@@ -1,0 +1,225 @@
+"""Recurrent networks as actuator models, inside the physics graph."""
+
+# Kernels are Warp's language; read as Python they have wrong types.
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportGeneralTypeIssues=false
+# pyright: reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false, reportCallIssue=false
+# pyright: reportAttributeAccessIssue=false, reportReturnType=false
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+import warp as wp
+from newton.actuators import DrivePD
+
+from lab_core.errors import ConfigError
+from lab_newton.entity import Entity
+from lab_newton.model import asset_path
+
+wp.set_module_options({"enable_backward": False})
+
+
+class DriveNetwork:
+    """An LSTM with a linear output, with a memory for each of its joints in each world.
+
+    effort = out_scale * (W h + b), h from the last layer of the LSTM over in_scale * [q* - q, v].
+
+    Args:
+        what: What the actuator is called in messages.
+        network_file: TorchScript file, see :class:`lab_core.scene.LSTMActuatorCfg`.
+        joints: Its joints, as columns of the entity's buffers.
+        entity: Whose joints.
+
+    Raises:
+        ConfigError: there is no such file, or it holds another kind of network.
+    """
+
+    def __init__(self, what: str, network_file: str, joints: Sequence[int], entity: Entity) -> None:
+        weights = read_weights(what, network_file)
+        layers, rows, hidden = weights["recurrent"].shape
+        vector = wp.types.vector(hidden, wp.float32)
+        self._shape = (entity.num_envs, len(joints))
+        self._num_joints = len(entity.layout.joint_names)
+        with wp.ScopedDevice(entity.device):
+            self._joints = wp.array(joints, dtype=wp.int32)
+            self._weights = [
+                wp.array(weights["input"].numpy(), dtype=vector, shape=(layers, rows)),
+                wp.array(weights["recurrent"].numpy(), dtype=vector, shape=(layers, rows)),
+                wp.array(weights["bias"].numpy(), dtype=wp.float32),
+            ]
+            self._memory = {name: wp.zeros((*self._shape, layers), dtype=vector) for name in ("hidden", "cell")}
+        self._output = vector(*weights["output"].tolist())
+        self._constants = [float(weights["output_bias"]), wp.vec2(*weights["in_scale"].tolist())]
+        self._constants.append(float(weights["out_scale"]))
+        self._step_kernel, self._reset_kernel = _kernels(hidden)
+
+    def add_efforts(
+        self,
+        positions: wp.array,
+        velocities: wp.array,
+        target_pos: wp.array,
+        pos_indices: wp.array,
+        vel_indices: wp.array,
+        target_pos_indices: wp.array,
+        efforts: wp.array,
+    ) -> None:
+        """Advances the memories by a physics step and adds the networks' efforts to ``efforts`` (N * J,)."""
+        wp.launch(
+            self._step_kernel,
+            dim=self._shape,
+            inputs=[self._joints, self._num_joints, positions, velocities, target_pos]
+            + [pos_indices, vel_indices, target_pos_indices]
+            + [*self._weights, self._output, *self._constants],
+            outputs=[*self._memory.values(), efforts],
+            device=efforts.device,
+        )
+
+    def reset(self, mask: wp.array) -> None:
+        """Clears the memories of the worlds of ``mask`` (N,)."""
+        wp.launch(
+            self._reset_kernel, dim=self._shape, inputs=[mask], outputs=[*self._memory.values()], device=mask.device
+        )
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """Hidden and cell state, each (N, joints, layers, hidden)."""
+        return {name: wp.to_torch(array) for name, array in self._memory.items()}
+
+
+class DrivePDOrNetwork(DrivePD):
+    """The PD law on all joints, with networks on some: there the gains are 0, and the law is the effort target."""
+
+    def __init__(self, kp: wp.array, kd: wp.array, networks: Sequence[DriveNetwork]) -> None:
+        super().__init__(kp=kp, kd=kd)
+        self._networks = networks
+
+    def compute(
+        self,
+        positions: wp.array,
+        velocities: wp.array,
+        target_pos: wp.array,
+        target_vel: wp.array,
+        feedforward: wp.array | None,
+        pos_indices: wp.array,
+        vel_indices: wp.array,
+        target_pos_indices: wp.array,
+        target_vel_indices: wp.array,
+        forces: wp.array,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        indices = (pos_indices, vel_indices, target_pos_indices)
+        super().compute(
+            positions, velocities, target_pos, target_vel, feedforward, *indices, target_vel_indices, forces,
+            *args, **kwargs,
+        )  # fmt: skip
+        for network in self._networks:
+            network.add_efforts(positions, velocities, target_pos, *indices, forces)
+
+
+def read_weights(what: str, network_file: str) -> dict[str, torch.Tensor]:
+    """Returns the weights of an LSTM of L layers of H cells; rows of gates in the order input, forget, cell, output.
+
+    ``input`` and ``recurrent`` (L, 4 H, H), the first layer's two inputs filled up with zeros; ``bias`` (L, 4 H);
+    ``output`` (H,), ``output_bias`` (), ``in_scale`` (2,), ``out_scale`` ().
+
+    Raises:
+        ConfigError: there is no such file, or it holds another kind of network.
+    """
+    path = asset_path(network_file)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the file format is what drives are published in
+            state = torch.jit.load(str(path), map_location="cpu").state_dict()
+        layers = sum(name.startswith("lstm.weight_hh_l") for name in state)
+        hidden = state["lstm.weight_hh_l0"].shape[1]
+        inputs = torch.zeros(layers, 4 * hidden, hidden)
+        inputs[0, :, :2] = state["lstm.weight_ih_l0"]
+        for i in range(1, layers):
+            inputs[i] = state[f"lstm.weight_ih_l{i}"]
+        return {
+            "input": inputs,
+            "recurrent": torch.stack([state[f"lstm.weight_hh_l{i}"] for i in range(layers)]),
+            "bias": torch.stack([state[f"lstm.bias_ih_l{i}"] + state[f"lstm.bias_hh_l{i}"] for i in range(layers)]),
+            "output": state["linear.weight"].reshape(hidden),
+            "output_bias": state["linear.bias"].reshape(()),
+            "in_scale": state["in_scale"].reshape(2),
+            "out_scale": state["out_scale"].reshape(()),
+        }
+    except (RuntimeError, KeyError) as error:
+        raise ConfigError(
+            f"{what}: {str(path)!r} is no TorchScript file of an LSTM from 2 inputs to 1 output with in_scale and "
+            f"out_scale: {type(error).__name__}: {error}"
+        ) from error
+
+
+@wp.func
+def _sigmoid(x: wp.float32):
+    return 1.0 / (1.0 + wp.exp(-x))
+
+
+@cache
+def _kernels(cells: int) -> tuple[wp.Kernel, wp.Kernel]:
+    """Returns the kernels that step and reset networks of ``cells`` cells per layer."""
+    vector = wp.types.vector(cells, wp.float32)
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def step_network(
+        joints: wp.array[wp.int32],
+        num_joints: wp.int32,
+        positions: wp.array[wp.float32],
+        velocities: wp.array[wp.float32],
+        target_pos: wp.array[wp.float32],
+        pos_indices: wp.array[wp.uint32],
+        vel_indices: wp.array[wp.uint32],
+        target_pos_indices: wp.array[wp.uint32],
+        weight_in: wp.array2d[vector],
+        weight_hidden: wp.array2d[vector],
+        bias: wp.array2d[wp.float32],
+        weight_out: vector,
+        bias_out: wp.float32,
+        in_scale: wp.vec2,
+        out_scale: wp.float32,
+        hidden: wp.array3d[vector],
+        cell: wp.array3d[vector],
+        efforts: wp.array[wp.float32],
+    ):
+        """Launch over (N, joints of the network)."""
+        world, i = wp.tid()
+        slot = world * num_joints + joints[i]
+        x = vector()
+        x[0] = in_scale[0] * (target_pos[target_pos_indices[slot]] - positions[pos_indices[slot]])
+        x[1] = in_scale[1] * velocities[vel_indices[slot]]
+        for layer in range(bias.shape[0]):
+            h = hidden[world, i, layer]
+            c = cell[world, i, layer]
+            h_next = vector()
+            for k in range(wp.static(cells)):
+                row = k
+                gate_in = bias[layer, row] + wp.dot(weight_in[layer, row], x) + wp.dot(weight_hidden[layer, row], h)
+                row += wp.static(cells)
+                forget = bias[layer, row] + wp.dot(weight_in[layer, row], x) + wp.dot(weight_hidden[layer, row], h)
+                row += wp.static(cells)
+                value = bias[layer, row] + wp.dot(weight_in[layer, row], x) + wp.dot(weight_hidden[layer, row], h)
+                row += wp.static(cells)
+                gate_out = bias[layer, row] + wp.dot(weight_in[layer, row], x) + wp.dot(weight_hidden[layer, row], h)
+                c[k] = _sigmoid(forget) * c[k] + _sigmoid(gate_in) * wp.tanh(value)
+                h_next[k] = _sigmoid(gate_out) * wp.tanh(c[k])
+            hidden[world, i, layer] = h_next
+            cell[world, i, layer] = c
+            x = h_next
+        efforts[slot] = efforts[slot] + out_scale * (wp.dot(weight_out, x) + bias_out)
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def reset_network(mask: wp.array[wp.bool], hidden: wp.array3d[vector], cell: wp.array3d[vector]):
+        """Launch over (N, joints of the network)."""
+        world, i = wp.tid()
+        if mask[world]:
+            for layer in range(hidden.shape[2]):
+                hidden[world, i, layer] = vector()
+                cell[world, i, layer] = vector()
+
+    return step_network, reset_network
