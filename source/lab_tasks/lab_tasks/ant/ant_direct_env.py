@@ -112,7 +112,7 @@ class AntDirectEnv(DirectRLEnv):
         limits = data.soft_joint_pos_limits
         self.robot.write_joint_state(position.clamp(limits[..., 0], limits[..., 1]), velocity, mask)
         masked_copy_(self._last_position, data.root_link_pose_w[:, :2], mask)
-        return {"Metrics/success_rate": masked_mean((self.reset_time_outs & ~self.reset_terminated).float(), mask)}
+        return {"Metrics/success_rate": masked_mean(self.reset_time_outs.float(), mask)}
 
     def _to_target(self) -> torch.Tensor:
         """Horizontal vector to the target (N, 2) [m]."""

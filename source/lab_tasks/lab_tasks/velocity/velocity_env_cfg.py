@@ -53,7 +53,7 @@ def velocity_env_cfg(
             env_spacing=2.5,
             entities={"robot": robot},
             sensors={"contact_forces": ContactSensorCfg(history_length=4)},
-            camera=CameraCfg(eye=(2.2, -2.2, 1.2), target=(0.0, 0.0, 0.3)),
+            camera=CameraCfg(eye=(2.2, -2.2, 1.2), target=(0.0, 0.0, 0.3), follow="robot"),
         ),
         decimation=4,
         episode_length_s=20.0,

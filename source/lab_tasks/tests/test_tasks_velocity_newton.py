@@ -1,0 +1,234 @@
+"""The velocity tasks on real physics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from lab_core.envs import ManagerBasedRLEnv
+from lab_core.registry import get_task
+from lab_tasks.velocity import anymal_c, go2
+
+N = 4
+HEIGHT = {"Go2": 0.4, "AnymalC": 0.6}
+FEET = {"Go2": ("FL_foot", "FR_foot", "RL_foot", "RR_foot"), "AnymalC": ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")}
+JOINTS = {"Go2": go2.JOINTS, "AnymalC": anymal_c.JOINTS}
+
+
+def build(task: str) -> ManagerBasedRLEnv:
+    cfg = get_task(task).make_env_cfg()
+    cfg.scene.num_envs = N
+    cfg.physics.solver.strict_capacity = True
+    cfg.observations["policy"].enable_corruption = False
+    cfg.commands["base_velocity"].rel_standing_envs = 0.0
+    return cfg.build()
+
+
+@pytest.fixture(scope="module", params=["Go2", "AnymalC"])
+def flat(request) -> Iterator[tuple[str, ManagerBasedRLEnv]]:
+    env = build(f"Lab-Velocity-Flat-{request.param}")
+    yield request.param, env
+    env.close()
+
+
+def stand_still(env: ManagerBasedRLEnv, robot: str, command: tuple[float, float, float] = (0.5, 0.0, 0.0)) -> None:
+    """All robots at rest in the default pose, without action, effort or contact."""
+    entity = env.scene["robot"]
+    entity.write_default_state(env.scene.env_origins)
+    pose = entity.data.default_root_pose.clone()
+    pose[:, :3] += env.scene.env_origins
+    pose[:, 2] = env.scene.env_origins[:, 2] + HEIGHT[robot]
+    entity.write_root_link_pose(pose)
+    env.physics.forward()
+    env.physics.reset(env._all)
+    env.action_manager.reset(env._all)
+    env.command_manager.get_command("base_velocity").copy_(torch.tensor(command))
+    env.episode_length_buf.zero_()
+
+
+def reward_here(env: ManagerBasedRLEnv) -> torch.Tensor:
+    env._compute_dones()
+    env._compute_reward()
+    return env.reward_buf
+
+
+def term(env: ManagerBasedRLEnv, name: str) -> torch.Tensor:
+    """A weighted reward term of the last :func:`reward_here`, per second (N,)."""
+    return env.reward_manager.step_reward[:, env.reward_manager.term_names.index(name)]
+
+
+def test_joint_order_is_that_of_the_model(flat):
+    robot, env = flat
+    assert env.scene["robot"].joint_names == JOINTS[robot]
+    assert env.action_manager.get_term("joint_pos").joint_names == list(JOINTS[robot])
+
+
+def test_sizes(flat):
+    _, env = flat
+    assert env.max_episode_length == 1000
+    assert env.step_dt == pytest.approx(0.02)
+    assert env.single_action_space.shape == (12,)
+    assert env.single_observation_space["policy"].shape == (48,)
+
+
+def test_observation_layout(flat):
+    robot, env = flat
+    stand_still(env, robot, command=(0.7, -0.6, 0.5))
+    data = env.scene["robot"].data
+    data.root_com_lin_vel_b.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    data.root_ang_vel_b.copy_(torch.tensor([4.0, 5.0, 6.0]))
+    data.projected_gravity_b.copy_(torch.tensor([0.6, 0.0, -0.8]))
+    data.joint_pos.copy_(data.default_joint_pos + 0.01 * torch.arange(12))
+    data.joint_vel.copy_(torch.arange(12.0) + 20.0)
+    env._process_action(torch.arange(12.0).repeat(N, 1) - 5.0)
+    row = env._compute_observations(update_history=False)["policy"][2].tolist()
+    assert row[:12] == pytest.approx([1, 2, 3, 4, 5, 6, 0.6, 0.0, -0.8, 0.7, -0.6, 0.5])
+    assert row[12:24] == pytest.approx([0.01 * i for i in range(12)], abs=1e-6)
+    assert row[24:36] == pytest.approx([20.0 + i for i in range(12)])
+    assert row[36:48] == pytest.approx([i - 5.0 for i in range(12)])
+
+
+def test_golden_reward_at_rest(flat):
+    """Asked for 0.5 m/s, a robot that stands still keeps exp(-1) of the reward for tracking the velocity."""
+    robot, env = flat
+    stand_still(env, robot)
+    scale = {"Go2": 1.5, "AnymalC": 1.0}[robot]
+    assert reward_here(env).tolist() == pytest.approx([scale * (math.exp(-1.0) + 0.5) * 0.02] * N, abs=2e-7)
+    if robot == "Go2":
+        assert env.reward_buf[0].item() == pytest.approx(0.0260364, abs=2e-7)
+    assert not env.reset_buf.any()
+
+
+def test_standing_earns_no_gait_bonus(flat):
+    robot, env = flat
+    for command in ((1.0, 0.0, 0.0), (0.0, 0.0, 0.0)):
+        stand_still(env, robot, command)
+        reward_here(env)
+        assert not term(env, "feet_air_time").any()
+
+
+def test_every_cost_by_its_formula(flat):
+    robot, env = flat
+    stand_still(env, robot)
+    data = env.scene["robot"].data
+    data.root_com_lin_vel_b.copy_(torch.tensor([0.5, 0.0, 0.3]))
+    data.root_ang_vel_b.copy_(torch.tensor([0.4, -0.2, 0.5]))
+    data.projected_gravity_b.copy_(torch.tensor([0.1, 0.2, -0.97]))
+    data.applied_effort.fill_(3.0)
+    data.joint_acc.fill_(20.0)
+    env._process_action(torch.full((N, 12), 0.5))
+    total = reward_here(env) / 0.02
+    weights = env.reward_manager.weights
+    expected = {
+        "track_lin_vel_xy_exp": 1.0,
+        "track_ang_vel_z_exp": math.exp(-1.0),
+        "lin_vel_z_l2": 0.09,
+        "ang_vel_xy_l2": 0.2,
+        "dof_torques_l2": 12 * 9.0,
+        "dof_acc_l2": 12 * 400.0,
+        "action_rate_l2": 12 * 0.25,
+        "flat_orientation_l2": 0.05,
+    }
+    for name, value in expected.items():
+        assert term(env, name).tolist() == pytest.approx([weights[name] * value] * N, rel=1e-5)
+    assert total.tolist() == pytest.approx([sum(weights[name] * v for name, v in expected.items())] * N, rel=1e-5)
+
+
+def test_height_cost_of_the_go2(flat):
+    robot, env = flat
+    if robot != "Go2":
+        assert "base_height_l2" not in env.reward_manager.term_names
+        return
+    stand_still(env, robot)
+    env.scene["robot"].data.root_link_pose_w[:, 2] = 0.32
+    reward_here(env)
+    assert term(env, "base_height_l2").tolist() == pytest.approx([-0.192] * N, rel=1e-4)
+
+
+def test_landing_is_paid_by_the_flight(flat):
+    robot, env = flat
+    stand_still(env, robot)
+    contact = env.scene.sensor("contact_forces")
+    feet = contact.find_bodies(FEET[robot])
+    contact.contact_steps[0, feet[0]], contact.last_air_time[0, feet[0]] = 1, 0.7
+    contact.contact_steps[1, feet], contact.last_air_time[1, feet] = 4, 0.0  # the drop at the start
+    contact.contact_steps[2, feet[0]], contact.last_air_time[2, feet[0]] = 5, 0.7  # landed before
+    reward_here(env)
+    weight = env.reward_manager.weights["feet_air_time"]
+    assert term(env, "feet_air_time").tolist() == pytest.approx([0.2 * weight, -2.0 * weight, 0.0, 0.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("substep", range(4))
+def test_a_touch_of_the_base_in_any_substep_ends_the_episode(flat, substep):
+    robot, env = flat
+    stand_still(env, robot)
+    contact = env.scene.sensor("contact_forces")
+    (base,), feet = contact.find_bodies("base"), contact.find_bodies(FEET[robot])
+    contact.net_forces_w_history[1, substep, base] = torch.tensor([0.0, 0.0, 1.01])
+    contact.net_forces_w_history[2, substep, base] = torch.tensor([0.0, 0.0, 0.99])
+    contact.net_forces_w_history[3, substep, feet[0]] = 100.0
+    env._compute_dones()
+    assert env.reset_terminated.tolist() == [False, True, False, False]
+    assert not env.reset_time_outs.any()
+
+
+def test_thigh_contacts_cost_only_the_anymal(flat):
+    robot, env = flat
+    stand_still(env, robot)
+    contact = env.scene.sensor("contact_forces")
+    thighs = contact.find_bodies(".*_(thigh|THIGH)")
+    before = reward_here(env).clone()
+    contact.net_forces_w_history[0, 2, thighs[:2], 2] = 1.5
+    cost = (reward_here(env) - before) / 0.02
+    assert cost.tolist() == pytest.approx([-2.0 if robot == "AnymalC" else 0.0, 0.0, 0.0, 0.0], abs=1e-5)
+
+
+def test_action_moves_the_targets_about_the_default(flat):
+    robot, env = flat
+    stand_still(env, robot)
+    env._process_action(torch.arange(12.0).repeat(N, 1))
+    env._apply_action()
+    data = env.scene["robot"].data
+    scale = {"Go2": 0.25, "AnymalC": 0.5}[robot]
+    torch.testing.assert_close(data.joint_pos_target - data.default_joint_pos, scale * torch.arange(12.0).repeat(N, 1))
+
+
+def test_success_is_following_the_command(flat):
+    robot, env = flat
+    env.reset()
+    metrics = env.command_manager.get_term("base_velocity").metrics
+    metrics["error_vel_xy"].copy_(torch.tensor([0.4, 0.6, 0.4, 0.4]))
+    metrics["error_vel_yaw"].copy_(torch.tensor([0.3, 0.3, 0.5, 0.3]))
+    env.metrics_manager.compute()
+    log = env.metrics_manager.reset(torch.tensor([True, True, True, False]))
+    assert float(log["Metrics/success_rate"]) == pytest.approx(1 / 3)
+
+
+def test_starts_differ_and_stay_in_range(flat):
+    robot, env = flat
+    env.reset(seed=3)
+    data = env.scene["robot"].data
+    offset = data.root_link_pose_w[:, :3] - env.scene.env_origins - data.default_root_pose[:, :3]
+    assert offset[:, :2].abs().max() <= 0.5
+    assert offset[:, 2].abs().max() < 1e-6
+    assert data.root_com_vel_w.abs().max() <= 0.5
+    assert (data.root_com_vel_w.std(dim=0) > 0.05).all()
+    factor = data.joint_pos / data.default_joint_pos
+    moving = data.default_joint_pos != 0.0
+    assert factor[moving].min() >= 0.49
+    assert factor[moving].max() <= 1.51
+    assert not data.joint_vel.any()
+
+
+def test_random_actions_stay_within_the_buffers(flat):
+    robot, env = flat
+    generator = torch.Generator().manual_seed(0)
+    env.reset(seed=0)
+    for _ in range(20):
+        observations, reward, *_ = env.step(torch.randn(N, 12, generator=generator))
+        assert observations["policy"].isfinite().all()
+        assert reward.isfinite().all()
+    assert env.health().ok
