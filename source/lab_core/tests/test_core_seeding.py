@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lab_core import sampling
 from lab_core.errors import ConfigError
 from lab_core.seeding import make_generator, rank_seed, rng_state, seed_everything, set_rng_state
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,13 @@ def test_deterministic_switches_torch_over():
     seed_everything(1, deterministic=True)
     assert torch.are_deterministic_algorithms_enabled()
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+
+
+def test_a_deterministic_environment_asks_its_physics_too():
+    for wanted in (False, True):
+        cfg = analytic_cartpole_env_cfg(num_envs=1)
+        cfg.deterministic = wanted
+        assert cfg.build().physics.cfg.deterministic is wanted
 
 
 def test_global_state_survives_a_file(tmp_path):

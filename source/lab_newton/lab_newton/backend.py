@@ -240,7 +240,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
                 self.articulations[name] = self._entities[name].data
         with wp.ScopedDevice(self._device):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
-            self._solver = Solver(self._cfg.solver, self._model)
+            self._solver = Solver(self._cfg.solver, self._model, self._cfg.deterministic)
             self._state = self._model.state()
             self._control = self._model.control()
         for entity in self._entities.values():

@@ -39,8 +39,6 @@ class MuJoCoSolverCfg(SolverCfg):
     """Constraint rows per world. None: an estimate from the model, at least 64."""
     nconmax: int | None = None
     """Contacts per world; the worlds share one pool. None: an estimate from the model, at least 48."""
-    deterministic: bool = False
-    """Repeat bit for bit on a GPU, about 16 times slower. On a CPU steps always repeat bit for bit."""
     strict_capacity: bool = False
     """Raise ``CapacityError`` in ``health()`` when a buffer was too small, instead of only reporting it."""
 

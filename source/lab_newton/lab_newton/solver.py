@@ -40,8 +40,10 @@ class Solver:
     ``newton`` is the solver itself.
     """
 
-    def __init__(self, cfg: SolverCfg, model: newton.Model) -> None:
+    def __init__(self, cfg: SolverCfg, model: newton.Model, deterministic: bool = False) -> None:
         """Makes the solver of ``cfg`` for ``model``.
+
+        MuJoCo Warp takes ``deterministic`` and then repeats bit for bit on a GPU, about 16 times slower.
 
         Raises:
             ConfigError: the class is unknown, or it refuses its options.
@@ -56,7 +58,7 @@ class Solver:
         self.steps_bodies = False
         """Whether the solver moves bodies; then body poses must be current before a step."""
         if isinstance(cfg, MuJoCoSolverCfg):
-            self.newton: SolverBase = _make_mujoco(cfg, model)
+            self.newton: SolverBase = _make_mujoco(cfg, model, deterministic)
         elif isinstance(cfg, NewtonSolverCfg):
             self.newton = _make_named(cfg, model)
             self._next = model.state()
@@ -141,7 +143,7 @@ class Solver:
         return {}
 
 
-def _make_mujoco(cfg: MuJoCoSolverCfg, model: newton.Model) -> SolverMuJoCo:
+def _make_mujoco(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool) -> SolverMuJoCo:
     solver = SolverMuJoCo(
         model,
         solver=cfg.solver,
@@ -161,7 +163,7 @@ def _make_mujoco(cfg: MuJoCoSolverCfg, model: newton.Model) -> SolverMuJoCo:
     )
     # Overflows are latched on the device and reported by health(); the default prints a line per step.
     solver.mjw_model.opt.warn_overflow = 0
-    if cfg.deterministic:
+    if deterministic:
         solver.mjw_model.opt.deterministic = True
     return solver
 

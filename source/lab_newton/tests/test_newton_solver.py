@@ -27,7 +27,7 @@ def test_settings_reach_the_solver(make_rover):
 
 
 def test_deterministic_is_switched_on_before_the_first_step(make_rover):
-    backend = make_rover(num_envs=1, solver=MuJoCoSolverCfg(njmax=96, nconmax=32, deterministic=True))
+    backend = make_rover(num_envs=1, deterministic=True)
     assert backend._solver.newton.mjw_model.opt.deterministic
     backend.step(2)
     assert backend.articulations["robot"].joint_pos.isfinite().all()

@@ -79,6 +79,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         check_complete(cfg)
         _check_timing(cfg)
         self.cfg = copy.deepcopy(cfg)
+        self.cfg.physics.deterministic = cfg.physics.deterministic or cfg.deterministic
         self.device = torch.device(device)
         self.num_envs = cfg.scene.resolve_num_envs(self.device)
         self.seed = seed_everything(cfg.seed, cfg.deterministic)

@@ -33,6 +33,8 @@ class PhysicsCfg:
     """Duration of one physics step [s]."""
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
     """Gravity in the world frame [m/s^2]."""
+    deterministic: bool = False
+    """Repeat bit for bit on a GPU, slower. On a CPU steps always repeat. An environment's switch sets this one too."""
 
 
 @dataclass
