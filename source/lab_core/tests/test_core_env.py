@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 
@@ -275,6 +276,38 @@ def test_partial_reset_from_outside_adds_nothing_to_other_histories():
     keep = [0, 1, 3]
     assert torch.equal(after["policy"][keep], before["policy"][keep])
     assert after["policy"][2].reshape(2, 3, 2).diff(dim=1).abs().max() == 0.0
+
+
+def test_reset_ids_are_those_of_the_reset_under_way():
+    seen = []
+
+    def note(env, mask):
+        seen.append((env.reset_ids().tolist(), mask.nonzero().flatten().tolist()))
+
+    events = analytic_cartpole_env_cfg().events
+    events["note"] = EventTermCfg(func=note)
+    env = make(4, events=events)
+    env.reset(mask=[1, 3])
+    push_out(env, 2)
+    env.step(torch.zeros(4, 1))
+    env.reset(mask=[0])
+    assert seen == [([0, 1, 2, 3],) * 2, ([1, 3],) * 2, ([2],) * 2, ([0],) * 2]
+    make(4, events=events).load_state_dict(env.state_dict())
+
+
+def test_actions_may_come_as_arrays():
+    env, twin = make(), make()
+    action = np.linspace(-1.0, 1.0, 8).reshape(8, 1)
+    expected = twin.step(torch.tensor(action))[0]["policy"]
+    assert torch.equal(env.step(action)[0]["policy"], expected)
+
+
+def test_picture_comes_in_the_form_of_gymnasium(monkeypatch):
+    env = make(1)
+    picture = np.zeros((4, 6, 3), dtype=np.uint8)
+    monkeypatch.setattr(env.physics, "render", lambda camera: picture)
+    (shown,) = env.render()
+    assert shown is picture
 
 
 def test_close_twice():

@@ -16,7 +16,7 @@ WATCHED = {
     "reward_manager": ("compute", "reset"),
     "termination_manager": ("compute", "reset"),
     "event_manager": ("apply", "reset"),
-    "command_manager": ("compute", "reset"),
+    "command_manager": ("update_metrics", "compute", "refresh", "reset"),
     "curriculum_manager": ("compute", "reset"),
     "metrics_manager": ("compute", "reset"),
     "recorder_manager": ("record_pre_step", "record_post_step", "record_pre_reset", "record_post_reset", "reset"),
@@ -77,6 +77,7 @@ STEP = [
     "physics.step",
     "termination_manager.compute",
     "reward_manager.compute",
+    "command_manager.update_metrics",
     "metrics_manager.compute",
     "recorder_manager.record_post_step",
     "observation_manager.compute(update_history=False)",
@@ -108,6 +109,7 @@ def test_reset_order(env, calls):
         "recorder_manager.record_pre_reset",
         *RESET,
         "recorder_manager.record_post_reset",
+        "command_manager.refresh",
         "observation_manager.compute(update_history=mask)",
     ]
 
@@ -119,6 +121,7 @@ def test_reset_to_order(env, calls):
         *RESET,
         "physics.forward",
         "recorder_manager.record_post_reset",
+        "command_manager.refresh",
         "observation_manager.compute(update_history=mask)",
     ]
 

@@ -9,7 +9,14 @@ import torch
 
 from lab_core import mdp
 from lab_core.envs import ManagerBasedRLEnv
-from lab_core.managers import CommandManager, CommandTerm, CommandTermCfg, TermError, UnknownTermError
+from lab_core.managers import (
+    CommandManager,
+    CommandTerm,
+    CommandTermCfg,
+    ObservationTermCfg,
+    TermError,
+    UnknownTermError,
+)
 from lab_core.testing import check_masked_reset
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
@@ -43,11 +50,10 @@ class Counting(CommandTerm):
         self.calls.append("resample")
         self._command.add_(mask.unsqueeze(1))
 
-    def _update_command(self):
-        self.calls.append("update_command")
+    def _update_command(self, mask):
+        self.calls.append(("update_command", mask.tolist()))
 
-    def _update_metrics(self):
-        self.calls.append("update_metrics")
+    def update_metrics(self):
         self.metrics["steps"] += 1.0
 
 
@@ -64,7 +70,47 @@ def counting(env, low=0.3, high=0.3) -> tuple[CommandManager, Counting]:
 def test_order_of_the_hooks(env):
     manager, term = counting(env)
     manager.compute(0.1)
-    assert term.calls == ["update_metrics", "resample", "update_command"]
+    assert term.calls == ["resample", ("update_command", [True] * N)]
+
+
+def test_refresh_adapts_its_rows_and_moves_nothing_on(env):
+    manager, term = counting(env)
+    manager.reset(ALL)
+    term.calls.clear()
+    before = manager.state_dict()
+    manager.refresh(FIRST)
+    assert term.calls == [("update_command", FIRST.tolist())]
+    assert all(torch.equal(before[name], value) for name, value in manager.state_dict().items())
+
+
+def test_first_command_after_a_reset_from_outside_is_adapted_to_the_state(env):
+    ranges = mdp.UniformVelocityRanges(lin_vel_x=(1.0, 1.0), lin_vel_y=(1.0, 1.0), ang_vel_z=(-9.0, 9.0))
+    ranges.heading = (0.5, 0.5)
+    cfg = analytic_cartpole_env_cfg(num_envs=N)
+    cfg.commands["velocity"] = mdp.UniformVelocityCommandCfg(
+        resampling_time_range=(9.0, 9.0), ranges=ranges, heading_command=True, heading_control_stiffness=2.0
+    )
+    cfg.observations["policy"].terms["command"] = ObservationTermCfg(
+        func=mdp.generated_commands, params={"command_name": "velocity"}
+    )
+    observed = cfg.build().get_observations()["policy"][:, 4:]
+    assert torch.allclose(observed, torch.tensor([1.0, 1.0, 1.0]).expand(N, 3))
+    cfg.commands["velocity"].rel_standing_envs = 1.0
+    env = cfg.build()
+    assert not env.get_observations()["policy"][:, 4:].any()
+    env.command_manager.get_command("velocity").fill_(7.0)
+    observed = env.reset(mask=FIRST)[0]["policy"][:, 4:]
+    assert not observed.any()
+    assert (env.command_manager.get_command("velocity") == 7.0).all(dim=1).tolist() == (~FIRST).tolist()
+
+
+def test_metrics_of_an_episode_end_with_its_last_step():
+    cfg = analytic_cartpole_env_cfg(num_envs=N, episode_length_s=0.05)  # 3 steps
+    cfg.commands["c"] = CountingCfg(resampling_time_range=(9.0, 9.0))
+    env = cfg.build()
+    steps = env.command_manager.get_term("c").metrics["steps"]
+    assert [(env.step(torch.zeros(N, 1)), steps.tolist())[1] for _ in range(4)] == [[k] * N for k in (1, 2, 0, 1)]
+    assert env.extras["log"]["Metrics/c/steps"] == 3.0
 
 
 def test_command_is_drawn_when_the_time_is_up(env):
@@ -82,13 +128,14 @@ def test_reset_draws_for_its_rows_and_logs_their_metrics(env):
     manager, term = counting(env)
     manager.reset(ALL)
     for _ in range(4):
+        manager.update_metrics()
         manager.compute(0.1)
     log = manager.reset(FIRST)
     assert log == {"Metrics/c/steps": torch.tensor(4.0)}
     assert term.metrics["steps"].tolist() == [0.0, 4.0, 4.0, 4.0, 4.0]
     assert term.command_counter.tolist() == [1, 2, 2, 2, 2]
     assert manager.reset(~ALL)["Metrics/c/steps"].item() == 0.0
-    assert "update_command" not in term.calls[-2:]
+    assert term.calls[-2:] == ["resample", "resample"]
 
 
 def test_reset_touches_the_masked_rows_only(env):

@@ -75,6 +75,7 @@ class ManagerBasedRLEnv(RLEnv):
 
     def _compute_reward(self) -> None:
         self.reward_buf.copy_(self.reward_manager.compute(self.step_dt))
+        self.command_manager.update_metrics()
         self.metrics_manager.compute()
 
     def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
@@ -85,6 +86,9 @@ class ManagerBasedRLEnv(RLEnv):
 
     def _compute_commands(self) -> None:
         self.command_manager.compute(self.step_dt)
+
+    def _refresh_commands(self, mask: torch.Tensor) -> None:
+        self.command_manager.refresh(mask)
 
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         log: dict[str, torch.Tensor | float] = {}

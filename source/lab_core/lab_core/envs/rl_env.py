@@ -63,7 +63,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}
     _state_fields = ("common_step_counter",)
-    _state_exclude = ("extras", "_all", "reward_buf", "_np_random")
+    _state_exclude = ("extras", "physics", "reward_buf", "_all", "_np_random", "_reset_mask", "_reset_ids")
 
     def __init__(self, cfg: RLEnvCfg, device: str | torch.device = "cpu") -> None:
         """Builds the environment and resets all worlds.
@@ -111,6 +111,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.extras: dict[str, Any] = {}
         self._all = torch.ones_like(self.reset_buf)
         self._log = EpisodeLog(self.device)
+        self._reset_mask = self._all
         self._reset_ids: torch.Tensor | None = None
         self._observations: Observations = {}
 
@@ -231,6 +232,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
                 self.scene.set_state(state, mask, is_relative)
                 self.physics.forward()
             self.recorder_manager.record_post_reset(mask)
+            self._refresh_commands(mask)
             observations = self._compute_observations(update_history=mask)
             if not self._observations:
                 self._observations = _copy(observations)
@@ -239,7 +241,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         return self.get_observations(), self.extras
 
     def _reset_worlds(self, mask: torch.Tensor) -> None:
-        self._reset_ids = None
+        self._reset_mask, self._reset_ids = mask, None
         self._compute_curriculum(mask)
         self.scene.reset(mask)
         step_count = self.common_step_counter
@@ -254,7 +256,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         It waits for the device: only for terms that truly need indices.
         """
         if self._reset_ids is None:
-            self._reset_ids = self.reset_buf.nonzero().flatten()
+            self._reset_ids = self._reset_mask.nonzero().flatten()
         return self._reset_ids
 
     # State, pictures, end ------------------------------------------------------------------------------------------
@@ -279,9 +281,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """Returns the latest observations again, as owned copies."""
         return _copy(self._observations)
 
-    def render(self) -> np.ndarray:
-        """Returns a uint8 RGB picture (height, width, 3) of ``cfg.scene.camera``."""
-        return self.physics.render(self.cfg.scene.camera)
+    def render(self) -> tuple[np.ndarray]:
+        """Returns a uint8 RGB picture (height, width, 3) of ``cfg.scene.camera``, in the tuple that gymnasium asks for."""
+        return (self.physics.render(self.cfg.scene.camera),)
 
     def health(self) -> HealthReport:
         """Reads and clears what went wrong since the last call; it waits for the device, so once per iteration.
@@ -333,6 +335,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def _compute_commands(self) -> None:
         """Advances commands after the reset."""
+
+    def _refresh_commands(self, mask: torch.Tensor) -> None:
+        """Adapts the commands of ``mask`` to the state after a reset from outside."""
 
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         """Resets managers and returns what they log."""

@@ -59,12 +59,12 @@ class CommandTerm(Stateful, ABC):
         """Draws the commands of the environments in ``mask`` (N,) bool."""
 
     @abstractmethod
-    def _update_command(self) -> None:
-        """Adapts the commands to the state, once per step."""
+    def _update_command(self, mask: torch.Tensor) -> None:
+        """Adapts the commands of the environments in ``mask`` (N,) bool to their state."""
 
     @abstractmethod
-    def _update_metrics(self) -> None:
-        """Updates :attr:`metrics` with the command that the policy just followed, once per step."""
+    def update_metrics(self) -> None:
+        """Updates :attr:`metrics` with the step that was just made and the command that the policy followed in it."""
 
     def set_cfg(self, cfg: Any) -> None:
         """Takes over a changed configuration of the same class; ranges act on the next draw."""
@@ -72,11 +72,15 @@ class CommandTerm(Stateful, ABC):
         self.cfg = cfg
 
     def compute(self, dt: float) -> None:
-        """Moves on by ``dt`` seconds: metrics, timers, new commands where the time is up, update."""
-        self._update_metrics()
+        """Moves on by ``dt`` seconds: timers, new commands where the time is up, and their adaptation to the state."""
         self.time_left.sub_(dt)
         self._renew(self.time_left <= 0.0)
-        self._update_command()
+        self._update_command(torch.ones_like(self.time_left, dtype=torch.bool))
+
+    def refresh(self, mask: torch.Tensor) -> None:
+        """Adapts the commands of the environments in ``mask`` (N,) bool to the state they were reset to from outside;
+        nothing moves on."""
+        self._update_command(mask)
 
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         """Draws new commands in the environments of ``mask`` (N,) bool; other rows stay bitwise unchanged.
@@ -113,10 +117,21 @@ class CommandManager(BuiltTermManager[CommandTerm]):
         """Returns the command (N, D) of a term: the live buffer."""
         return self.get_term(name).command
 
+    def update_metrics(self) -> None:
+        """Updates the metrics with the step that was just made, before any reset and any new command."""
+        for term in self._terms.values():
+            term.update_metrics()
+
     def compute(self, dt: float) -> None:
         """Moves all commands on by ``dt`` seconds."""
         for term in self._terms.values():
             term.compute(dt)
+
+    def refresh(self, mask: torch.Tensor) -> None:
+        """Adapts the commands of the environments in ``mask`` (N,) bool to the state they were reset to from outside;
+        nothing moves on."""
+        for term in self._terms.values():
+            term.refresh(mask)
 
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         """Draws new commands in the environments of ``mask`` (N,) bool and returns the log of their episodes."""

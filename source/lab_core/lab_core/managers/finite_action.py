@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
 from lab_core.managers.errors import ActionError
@@ -22,12 +23,13 @@ class FiniteActionCheck(Stateful):
         """(N, A) bool, numbers that were not finite since the last :meth:`raise_for_invalid`."""
         self._raise_at_once = device.type == "cpu"
 
-    def __call__(self, action: torch.Tensor) -> torch.Tensor:
-        """Returns the action (N, A) as float32 on the check's device.
+    def __call__(self, action: torch.Tensor | np.ndarray) -> torch.Tensor:
+        """Returns the action (N, A), which gymnasium gives as an array, as a float32 tensor on the check's device.
 
         Raises:
             ActionError: the shape is wrong, or (on a CPU) a number is not finite.
         """
+        action = torch.as_tensor(action)
         if action.shape != self.non_finite_action.shape:
             parts = ", ".join(f"{name} {c.start}:{c.stop}" for name, c in self._columns.items()) or "none"
             raise ActionError(

@@ -42,10 +42,10 @@ class NullCommand(CommandTerm):
     def _resample(self, mask: torch.Tensor) -> None:
         pass
 
-    def _update_command(self) -> None:
+    def _update_command(self, mask: torch.Tensor) -> None:
         pass
 
-    def _update_metrics(self) -> None:
+    def update_metrics(self) -> None:
         pass
 
 
@@ -137,14 +137,14 @@ class UniformVelocityCommand(CommandTerm):
             masked_copy_(self.is_heading_env, self._draw((0.0, 1.0)) < self.cfg.rel_heading_envs, mask)
         masked_copy_(self.is_standing_env, self._draw((0.0, 1.0)) < self.cfg.rel_standing_envs, mask)
 
-    def _update_command(self) -> None:
+    def _update_command(self, mask: torch.Tensor) -> None:
         if self.cfg.heading_command:
             error = wrap_to_pi(self.heading_target - self._data.heading_w)
             yaw_rate = (self.cfg.heading_control_stiffness * error).clamp(*self.cfg.ranges.ang_vel_z)
-            masked_copy_(self._command[:, 2], yaw_rate, self.is_heading_env)
-        masked_copy_(self._command, 0.0, self.is_standing_env)
+            masked_copy_(self._command[:, 2], yaw_rate, self.is_heading_env & mask)
+        masked_copy_(self._command, 0.0, self.is_standing_env & mask)
 
-    def _update_metrics(self) -> None:
+    def update_metrics(self) -> None:
         self._metric_steps.add_(1.0)
         errors = {
             "error_vel_xy": (self._command[:, :2] - self._data.root_com_lin_vel_b[:, :2]).norm(dim=1),
