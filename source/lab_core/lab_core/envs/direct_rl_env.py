@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from lab_core.config import MISSING
 from lab_core.envs.rl_env import Observations, RLEnv, RLEnvCfg
 from lab_core.managers import FiniteActionCheck
+from lab_core.managers.manager_base import check_tensor
 from lab_core.masks import masked_copy_
 
 
@@ -25,10 +27,14 @@ class DirectRLEnv(RLEnv):
     """A task as methods; they see masks, never indices.
 
     A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones` and
-    :meth:`_reset_state`. The current action is ``self.actions`` (N, A).
+    :meth:`_reset_state`. The current action is ``self.actions`` (N, A). What these methods return may be a live buffer.
+
+    Raises:
+        TermError: one of them returned a tensor of another shape or type than it should.
     """
 
-    cfg: DirectRLEnvCfg
+    cfg: Any
+    """Configuration in use, of the class that built the environment."""
 
     def _load_managers(self) -> None:
         self.actions = torch.zeros(self.num_envs, self.cfg.num_actions, device=self.device)
@@ -65,15 +71,22 @@ class DirectRLEnv(RLEnv):
 
     def _compute_dones(self) -> None:
         terminated, time_outs = self._get_dones()
+        for name, value in (("terminated", terminated), ("time-out", time_outs)):
+            check_tensor(value, (self.num_envs,), f"{type(self).__name__}._get_dones: {name}", torch.bool)
         self.reset_terminated.copy_(terminated | self.physics.non_finite)
         self.reset_time_outs.copy_(time_outs)
         torch.logical_or(self.reset_terminated, self.reset_time_outs, out=self.reset_buf)
 
     def _compute_reward(self) -> None:
-        self.reward_buf.copy_(self._get_rewards())
+        reward = self._get_rewards()
+        check_tensor(reward, (self.num_envs,), f"{type(self).__name__}._get_rewards")
+        self.reward_buf.copy_(reward)
 
     def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
-        return self._get_observations()
+        observations = self._get_observations()
+        shape = (self.num_envs, self.cfg.num_observations)
+        check_tensor(observations.get("policy"), shape, f"{type(self).__name__}._get_observations: 'policy'")
+        return {name: value.clone() for name, value in observations.items()}
 
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         masked_copy_(self.actions, 0.0, mask)
