@@ -50,6 +50,16 @@ def test_observation_layout(pair):
         assert env.max_episode_length == 300
 
 
+def test_running_out_of_time_is_success_also_beyond_the_bounds(pair):
+    for env in pair:
+        env.reset()
+        env.episode_length_buf.fill_(env.max_episode_length - 1)
+        set_state(env, [3.5, 0.0], [0.0, 0.0])
+        *_, terminated, truncated, extras = env.step(torch.zeros(16, 1))
+        assert terminated.all() and truncated.all()
+        assert extras["log"]["Metrics/success_rate"] == 1.0
+
+
 def test_golden_reward(pair):
     for env in pair:
         set_state(env, [0.0, 0.1], [0.5, -0.3])
@@ -59,15 +69,15 @@ def test_golden_reward(pair):
 
 
 def test_both_tasks_are_one_task(pair):
-    """Same seed, same actions: the same start states, rewards and ends over 400 steps with resets."""
+    """Same seed, same actions: the same start states, rewards, ends and success over 400 steps with resets."""
     outputs = []
     for env in pair:
         generator = torch.Generator().manual_seed(1)
         env.reset(seed=11)
         steps = []
         for _ in range(400):
-            observations, reward, terminated, truncated, _ = env.step(torch.randn(16, 1, generator=generator))
-            steps.append((observations["policy"], reward, terminated, truncated))
+            observations, reward, terminated, truncated, extras = env.step(torch.randn(16, 1, generator=generator))
+            steps.append((observations["policy"], reward, terminated, truncated, extras["log"]["Metrics/success_rate"]))
         outputs.append(steps)
     ends = 0
     for ours, theirs in zip(*outputs, strict=True):
@@ -75,6 +85,7 @@ def test_both_tasks_are_one_task(pair):
         assert torch.allclose(ours[1], theirs[1], atol=1e-6, rtol=0.0)
         assert torch.equal(ours[2], theirs[2])
         assert torch.equal(ours[3], theirs[3])
+        assert torch.equal(ours[4], theirs[4])
         ends += int((ours[2] | ours[3]).sum())
     assert ends > 16
 

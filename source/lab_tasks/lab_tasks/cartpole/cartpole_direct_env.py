@@ -99,4 +99,4 @@ class CartpoleDirectEnv(DirectRLEnv):
             velocity[:, joint] += uniform(*vel_range, (self.num_envs,), self.generator)
         limits = data.soft_joint_pos_limits
         self.robot.write_joint_state(position.clamp(limits[..., 0], limits[..., 1]), velocity, mask)
-        return {"Metrics/success_rate": masked_mean((self.reset_time_outs & ~self.reset_terminated).float(), mask)}
+        return {"Metrics/success_rate": masked_mean(self.reset_time_outs.float(), mask)}
