@@ -109,6 +109,19 @@ def test_actuator_of_an_unknown_joint_is_named():
         )
 
 
+def test_broken_pattern_is_named():
+    _, scene = make()
+    with pytest.raises(UnknownNameError, match=r"'\(knee' is no regular expression for a joint of 'robot': missing \)"):
+        scene["robot"].find_joints("(knee")
+
+
+def test_scene_is_a_mapping():
+    _, scene = make()
+    assert scene.get("arm") is None
+    with pytest.raises(KeyError, match="unknown entity 'arm'. Available: robot"):
+        scene["arm"]
+
+
 def test_joint_claimed_by_two_actuators_is_named():
     groups = {"a": IdealPDActuatorCfg(joint_names=(".*",)), "b": IdealPDActuatorCfg(joint_names=("cart_to_pole",))}
     entity = ArticulationCfg(asset="analytic", actuators=groups)

@@ -282,7 +282,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         return _copy(self._observations)
 
     def render(self) -> tuple[np.ndarray]:
-        """Returns a uint8 RGB picture (height, width, 3) of ``cfg.scene.camera``, in the tuple that gymnasium asks for."""
+        """Returns a uint8 RGB picture (height, width, 3) of ``cfg.scene.camera``, in a tuple for gymnasium."""
         return (self.physics.render(self.cfg.scene.camera),)
 
     def health(self) -> HealthReport:

@@ -198,7 +198,10 @@ class ManagerBase(Stateful, Generic[CfgT]):
         return cfg
 
     def _build_class_term(self, name: str, cfg: CfgT) -> None:
-        self._class_terms[name] = cfg.func(cfg, self._env)
+        try:
+            self._class_terms[name] = cfg.func(cfg, self._env)
+        except ValueError as error:
+            raise TermError(f"{self._what(name)}: {error}") from error
         self._built_params[name] = copy.deepcopy(cfg.params)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from lab_core.errors import LabError
 
 
-class UnknownNameError(LabError, ValueError):
+class UnknownNameError(LabError, ValueError, KeyError):
     """A joint, body or entity name that does not exist or is not unique."""
 
 
@@ -24,13 +24,16 @@ def match_names(
         preserve_order: Order the result by ``patterns`` instead of by ``names``.
 
     Raises:
-        UnknownNameError: a pattern matches nothing, or two patterns match the same name.
+        UnknownNameError: a pattern matches nothing or is broken, or two patterns match the same name.
     """
     patterns = [patterns] if isinstance(patterns, str) else list(patterns)
     owner: dict[int, str] = {}
     ordered: list[int] = []
     for pattern in patterns:
-        matches = [i for i, name in enumerate(names) if re.fullmatch(pattern, name)]
+        try:
+            matches = [i for i, name in enumerate(names) if re.fullmatch(pattern, name)]
+        except re.error as error:
+            raise UnknownNameError(f"{pattern!r} is no regular expression for a {what}: {error}.") from error
         if not matches:
             raise UnknownNameError(f"No {what} matches {pattern!r}. There are: {', '.join(names)}.")
         for i in matches:
