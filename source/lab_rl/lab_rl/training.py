@@ -6,13 +6,14 @@ import dataclasses
 import json
 import shutil
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from lab_core.config import save_yaml
+from lab_core.config import dump_yaml
 from lab_core.envs import RLEnv
 from lab_core.errors import ConfigError, LabError
 from lab_rl.clip import record_clip
@@ -72,15 +73,15 @@ def train(
         LabError: The configuration does not work, the checkpoint is of something else, a value was not finite (the
             last checkpoint stays), or a file cannot be written.
     """
-    try:
+    with ExitStack() as if_the_start_fails:
+        if checkpoint is None:
+            if_the_start_fails.callback(shutil.rmtree, run.path, ignore_errors=True)
         set_threads(torch.device(cfg.device))
         with torch.no_grad():
             env = cfg.env.build(cfg.device)
+        if_the_start_fails.callback(env.close)
         session = _Session(cfg, run, env, console, checkpoint)
-    except BaseException:
-        if checkpoint is None:
-            shutil.rmtree(run.path, ignore_errors=True)
-        raise
+        if_the_start_fails.pop_all()
     try:
         return session.run_all(video, video_steps)
     finally:
@@ -99,15 +100,15 @@ class _Session:
         self.run, self.env, self.console = run, env, console
         self.runner = PpoRunner(env, cfg.agent)
         self.config_hash = cfg.hash()
+        if checkpoint is not None:
+            self._resume(checkpoint)
+        elif cfg.agent.init_at_random_ep_len:
+            self.runner.randomize_episode_ages()
+        self.start = self.runner.iteration
+        write_file(run.config, dump_yaml(cfg))
+        self._write_versions()
         if checkpoint is None:
             run.mark_latest()
-            if cfg.agent.init_at_random_ep_len:
-                self.runner.randomize_episode_ages()
-        else:
-            self._resume(checkpoint)
-        self.start = self.runner.iteration
-        save_yaml(cfg, run.config)
-        self._write_versions()
         self._warned: set[str] = set()
         show_environment(console, env, cfg.task)
 
@@ -127,6 +128,8 @@ class _Session:
         if stored.config_hash != self.config_hash:
             self.console.print("[yellow]Warning:[/] the settings differ from those that the checkpoint was made with.")
         self.runner.load_state_dict(stored.runner)
+        for superseded in self.run.set_aside_checkpoints(after=stored.iteration):
+            self.console.print(f"A later checkpoint is now {superseded}", highlight=False, soft_wrap=True)
 
     def run_all(self, video: Path | None, video_steps: int) -> TrainingResult:
         display = TrainingDisplay(self.console, self.start, self.cfg.agent.max_iterations)

@@ -182,6 +182,13 @@ class TestTrain:
         message = fails(capsys, "train", "Stub-Other", "--resume", str(trained.path))
         assert f"is a run of {TASK}, not of Stub-Other" in message
 
+    def test_resume_on_another_kind_of_device_is_refused(self, logs, capsys):
+        assert main(["train", TASK, "--no-video", "--device", "cpu"]) == 0
+        run = run_of(logs)
+        run.config.write_text(run.config.read_text().replace("device: cpu", "device: cuda:0"))
+        message = fails(capsys, "train", "--resume", str(run.path), "--max-iterations", "3", "--device", "cpu")
+        assert "was trained on cuda:0 and cannot go on on cpu" in message
+
     @pytest.mark.parametrize(
         ("first", "second", "reason"),
         [
@@ -315,6 +322,19 @@ def test_export_writes_into_the_run_folder(trained, capsys):
     model = onnx.load(trained.path / "policy.onnx")
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     assert json.loads(metadata["lab"])["task"] == TASK
+
+
+def test_export_refuses_what_would_be_ignored(logs, trained, capsys):
+    checkpoint = str(trained.path)
+    assert f"is a checkpoint of {TASK}, not of Stub-Other" in fails(
+        capsys, "export", "Stub-Other", "--checkpoint", checkpoint
+    )
+    assert "Export which?" in fails(capsys, "export", checkpoint, "--checkpoint", checkpoint)
+
+
+def test_export_takes_a_task_for_a_task_also_where_a_folder_has_its_name(logs, capsys):
+    (logs.parent / TASK).mkdir()
+    assert f"Train one with `lab train {TASK}`" in fails(capsys, "export", TASK)
 
 
 def test_export_without_a_subject_or_with_an_unknown_one(logs, capsys):

@@ -294,6 +294,23 @@ def test_collecting_on_a_gpu_never_waits_for_it():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_deterministic_runs_on_a_gpu_repeat_bit_for_bit():
+    weights = []
+    try:
+        for _ in range(2):
+            cfg = analytic_cartpole_env_cfg(num_envs=64, episode_length_s=0.1)
+            cfg.deterministic = True
+            runner = PpoRunner(cfg.build("cuda:0"), AGENT)
+            for _ in range(3):
+                runner.iterate()
+            weights.append(parameters(runner))
+    finally:
+        torch.set_deterministic_debug_mode("default")
+    assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_state_moves_from_a_gpu_to_a_new_runner():
     runner = cartpole_runner(device="cuda:0")
     runner.iterate()

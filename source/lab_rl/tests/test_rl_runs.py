@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +224,15 @@ class TestProgress:
         progress.add({"iteration": 1, "elapsed_s": 1.0})
         assert len(read_progress(tmp_path / "progress.jsonl")) == 1
         progress.close()
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+    def test_full_disk_is_named(self, tmp_path):
+        progress = ProgressFile(tmp_path / "progress.jsonl")
+        progress.close()
+        with Path("/dev/full").open("ab", buffering=0) as full:
+            progress._file = full
+            with pytest.raises(LabError, match="Cannot write /dev/full: No space left on device"):
+                progress.add({"iteration": 1, "elapsed_s": 1.0})
 
 
 def test_curves_show_the_rows(tmp_path):

@@ -5,6 +5,7 @@ from collections import deque
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lab_rl.ppo import statistics
 from lab_rl.ppo.statistics import EpisodeStatistics, StepLogs
@@ -63,6 +64,21 @@ def test_buffers_keep_their_addresses():
     before = {name: value.data_ptr() for name, value in vars(episodes).items()}
     episodes.update(torch.ones(2, 3), torch.ones(2, 3, dtype=torch.bool))
     assert {name: value.data_ptr() for name, value in vars(episodes).items()} == before
+
+
+def test_nothing_is_computed_that_torch_refuses_in_a_deterministic_run():
+    class RefuseSumsOverTime(TorchDispatchMode):
+        """Raises where `use_deterministic_algorithms` would on a GPU."""
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            assert func.overloadpacket is not torch.ops.aten.cumsum or not result.is_floating_point()
+            return result
+
+    episodes = EpisodeStatistics(3, torch.device("cpu"))
+    with RefuseSumsOverTime():
+        episodes.update(torch.ones(2, 3), torch.ones(2, 3, dtype=torch.bool))
+    assert episodes.returns.sum() == 6.0
 
 
 def log(**values: float) -> dict[str, torch.Tensor]:

@@ -99,9 +99,13 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path):
 
 def test_resuming_from_an_earlier_checkpoint_replaces_what_came_after(run):
     train(make_cfg(iterations=8, save_interval=4), run, console=quiet())
-    before = run.checkpoint(8).read_bytes()
+    before, console = run.checkpoint(8).read_bytes(), quiet()
+    train(make_cfg(iterations=6), run, console=console, checkpoint=run.checkpoint(4))
+    assert run.latest_checkpoint() == run.checkpoint(6)
+    superseded = run.checkpoints / "8.pt.superseded"
+    assert superseded.read_bytes() == before and str(superseded) in text_of(console)
+    assert [row["iteration"] for row in read_progress(run.progress)] == list(range(1, 7))
     train(make_cfg(iterations=9), run, console=quiet(), checkpoint=run.checkpoint(4))
-    assert run.checkpoint(8).read_bytes() == before
     assert [row["iteration"] for row in read_progress(run.progress)] == list(range(1, 10))
     events = EventAccumulator(str(run.path)).Reload()
     assert [event.step for event in events.Scalars("Loss/value")] == list(range(1, 10))
@@ -144,6 +148,15 @@ def test_environment_that_cannot_be_built_leaves_no_folder(run):
     with pytest.raises(ConfigError, match="decimation must be at least 1"):
         train(cfg, run, console=quiet())
     assert not run.path.exists()
+
+
+def test_start_that_fails_late_leaves_nothing(run, monkeypatch):
+    closed = []
+    monkeypatch.setattr(AnalyticCartpoleBackend, "close", lambda self: closed.append(self))
+    (run.config / "in the way").mkdir(parents=True)
+    with pytest.raises(LabError, match="config.yaml"):
+        train(make_cfg(), run, console=quiet())
+    assert list(run.path.parent.iterdir()) == [] and len(closed) == 1
 
 
 def interrupt_in_iteration(monkeypatch, number: int, times: int = 1) -> None:

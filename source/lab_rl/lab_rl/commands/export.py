@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
-from lab_core.registry import get_task
+from lab_core.registry import get_task, task_ids
 from lab_rl.commands import options
 
 
@@ -37,15 +37,14 @@ def main(argv: Sequence[str]) -> int:
 
     from lab_rl.export import export_onnx
     from lab_rl.runs.folder import run_of
-    from lab_rl.trained import load_latest, load_trained
+    from lab_rl.trained import load_trained
 
-    if args.checkpoint is not None:
-        trained = load_trained(args.checkpoint)
-    elif Path(subject or "").exists():
-        trained = load_trained(Path(subject or ""))
+    if subject is None or (subject not in task_ids() and Path(subject).exists()):
+        if subject is not None and args.checkpoint is not None:
+            raise LabError(f"Export which? {subject} and --checkpoint {args.checkpoint} are given.")
+        trained = load_trained(args.checkpoint or Path(subject or ""))
     else:
-        spec = get_task(subject or "")
-        trained = load_latest(options.runs_root(args.logs, spec.id, options.ppo_cfg(spec)), spec.id)
+        trained = options.trained_policy(get_task(subject), args.checkpoint, args.logs)
 
     env_cfg = options.play_env_cfg(get_task(trained.cfg.task), trained.cfg)
     env_cfg.scene.num_envs = 4

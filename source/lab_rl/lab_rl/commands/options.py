@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from lab_core.agents import PPOCfg
     from lab_rl.runs import RunCfg
+    from lab_rl.trained import TrainedPolicy
 
 
 def split_subject(argv: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -103,6 +104,22 @@ def ppo_cfg(spec: TaskSpec) -> PPOCfg:
 def runs_root(logs: Path, task: str, agent: PPOCfg) -> Path:
     """Folder that holds the runs of a task."""
     return logs / (agent.experiment_name or task)
+
+
+def trained_policy(spec: TaskSpec, checkpoint: Path | None, logs: Path) -> TrainedPolicy:
+    """The policy in `checkpoint` (or run), or without one the latest of the task's runs in `logs`.
+
+    Raises:
+        LabError: There is none, or it is of another task.
+    """
+    from lab_rl.trained import load_latest, load_trained
+
+    if checkpoint is None:
+        return load_latest(runs_root(logs, spec.id, ppo_cfg(spec)), spec.id)
+    trained = load_trained(checkpoint)
+    if trained.cfg.task != spec.id:
+        raise LabError(f"{trained.path} is a checkpoint of {trained.cfg.task}, not of {spec.id}.")
+    return trained
 
 
 def play_env_cfg(spec: TaskSpec, run: RunCfg | None, argv: Sequence[str] = ()) -> Any:

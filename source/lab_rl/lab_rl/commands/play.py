@@ -85,16 +85,11 @@ def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | No
     """The policy to play; None for one that needs no training."""
     if options.option_value(arguments, "--policy") in ("zero", "random"):
         return None
-    from lab_rl.trained import load_latest, load_trained
-
     checkpoint = options.option_value(arguments, "--checkpoint")
-    if checkpoint is None:
-        logs = Path(options.option_value(arguments, "--logs") or PlayOptions().logs)
-        return load_latest(options.runs_root(logs, spec.id, options.ppo_cfg(spec)), spec.id)
-    trained = load_trained(Path(checkpoint))
-    if trained.cfg.task != spec.id:
-        raise LabError(f"{trained.path} is a checkpoint of {trained.cfg.task}, not of {spec.id}.")
-    return trained
+    logs = options.option_value(arguments, "--logs")
+    return options.trained_policy(
+        spec, None if checkpoint is None else Path(checkpoint), PlayOptions().logs if logs is None else Path(logs)
+    )
 
 
 def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:

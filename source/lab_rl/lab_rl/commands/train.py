@@ -90,6 +90,11 @@ def main(argv: Sequence[str]) -> int:
     )
     options.check_frontend(args.frontend)
     cfg = _resolve(RunCfg(task=task, device=device, env=args.env, agent=args.agent), args)
+    if run is not None and cfg.device.partition(":")[0] != device.partition(":")[0]:
+        raise LabError(
+            f"{run.path} was trained on {device} and cannot go on on {cfg.device}: "
+            "random generators do not move between kinds of devices."
+        )
     if args.video not in ("auto", "none"):
         VideoRecorder(args.video, fps=30).close()  # so that a wrong file shows now and not after the training
     if run is None:

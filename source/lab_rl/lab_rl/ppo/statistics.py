@@ -34,7 +34,8 @@ class EpisodeStatistics(Stateful):
         # The last step before each one in which its world ended an episode; -1 for none in this iteration.
         last_done = torch.where(dones, steps, -1).cummax(dim=0).values
         before = torch.cat([torch.full_like(last_done[:1], -1), last_done[:-1]])
-        total = rewards.cumsum(dim=0)
+        # A product with a triangle: the sum over time, which as cumsum() does not repeat bit for bit on a GPU.
+        total = rewards.new_ones(len(rewards), len(rewards)).tril() @ rewards
         returns = _since(total, before, self.open_return)
         lengths = steps - before + torch.where(before < 0, self.open_length, 0)
         self._remember(returns, lengths, dones)

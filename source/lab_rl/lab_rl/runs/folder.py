@@ -78,8 +78,25 @@ class RunFolder:
 
     def latest_checkpoint(self) -> Path | None:
         """The checkpoint with the highest number, or None."""
-        found = [path for path in self.checkpoints.glob("*.pt") if _CHECKPOINT.fullmatch(path.name)]
-        return max(found, key=lambda path: int(path.stem), default=None)
+        return max(self._numbered_checkpoints(), key=lambda path: int(path.stem), default=None)
+
+    def set_aside_checkpoints(self, after: int) -> list[Path]:
+        """Renames checkpoints beyond iteration `after` to `<iteration>.pt.superseded`, so that none is the latest.
+
+        Returns:
+            The new paths.
+
+        Raises:
+            LabError: They cannot be renamed.
+        """
+        later = sorted(path for path in self._numbered_checkpoints() if int(path.stem) > after)
+        try:
+            return [path.replace(path.with_name(f"{path.name}.superseded")) for path in later]
+        except OSError as error:
+            raise LabError(f"Cannot set aside {later[0]}: {error.strerror or error}.") from error
+
+    def _numbered_checkpoints(self) -> list[Path]:
+        return [path for path in self.checkpoints.glob("*.pt") if _CHECKPOINT.fullmatch(path.name)]
 
 
 def latest_run(root: Path) -> RunFolder | None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lab_core.errors import LabError
 from lab_rl.runs.files import write_file
 
 
@@ -28,7 +29,7 @@ class ProgressFile:
     def __init__(self, path: Path, iteration: int = 0) -> None:
         self.rows = [row for row in read_progress(path) if row["iteration"] <= iteration]
         write_file(path, "".join(json.dumps(row) + "\n" for row in self.rows))
-        self._file = path.open("a", buffering=1)
+        self._file = path.open("ab", buffering=0)  # on disk at once, and nothing is left for close() to fail on
 
     @property
     def elapsed(self) -> float:
@@ -36,9 +37,16 @@ class ProgressFile:
         return self.rows[-1]["elapsed_s"] if self.rows else 0.0
 
     def add(self, row: dict[str, Any]) -> None:
-        """Appends a row with at least `iteration` and `elapsed_s`."""
+        """Appends a row with at least `iteration` and `elapsed_s`.
+
+        Raises:
+            LabError: It cannot be written.
+        """
         self.rows.append(row)
-        self._file.write(json.dumps(row) + "\n")
+        try:
+            self._file.write((json.dumps(row) + "\n").encode())
+        except OSError as error:
+            raise LabError(f"Cannot write {self._file.name}: {error.strerror or error}.") from error
 
     def close(self) -> None:
         self._file.close()
