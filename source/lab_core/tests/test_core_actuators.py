@@ -23,6 +23,7 @@ from lab_core.scene import (
     UnknownNameError,
     clip_to_motor_curve,
 )
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 CART, POLE = "slider_to_cart", "cart_to_pole"
 
@@ -145,6 +146,15 @@ def test_the_analytic_backend_says_which_models_it_has():
             make(cart=actuator)
     with pytest.raises(LabError, match="max_delay 2; the analytic backend has no delays"):
         make(cart=IdealPDActuatorCfg(joint_names=(CART,), max_delay=2))
+
+
+def test_the_environment_seeds_the_physics(monkeypatch):
+    seeds: list[int] = []
+    monkeypatch.setattr(AnalyticCartpoleBackend, "seed", lambda self, seed: seeds.append(seed))
+    env = analytic_cartpole_env_cfg(num_envs=2).build()
+    env.reset()
+    env.reset(seed=7)
+    assert seeds == [42, 7]
 
 
 def test_configurations_survive_being_written_down():

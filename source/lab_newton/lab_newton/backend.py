@@ -67,10 +67,10 @@ class NewtonBackend(Stateful, PhysicsBackend):
             self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
         self._health = HealthMonitor(num_envs, self._device)
-        self._rng = WarpRng(num_envs, self._device)
         self._renderer: CameraRenderer | None = None
         self._viewers: list[BrowserViewer] = []
         with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
+            self._rng = WarpRng(num_envs, self._device)
             leave_out_derivatives()
             if isinstance(cfg.solver, MuJoCoSolverCfg):
                 compile_modules(MUJOCO_MODULES, self._device, progress)

@@ -40,6 +40,7 @@ MUJOCO_MODULES = (
     "mujoco_warp._src.support",
     "mujoco_warp._src.solver",
     "lab_newton.kernels",
+    "lab_newton.properties",
 )
 """Modules that every MuJoCo Warp model needs, those that take longest first."""
 

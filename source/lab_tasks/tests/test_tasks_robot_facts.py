@@ -23,8 +23,8 @@ Point = tuple[float, float, float]
 CONFIGS = {
     "ant": ant_cfg(),
     "go2": go2_cfg(),
-    "anymal_c": anymal_c_cfg(),
-    "anymal_c_menagerie": anymal_c_cfg(variant="menagerie"),
+    "anymal_c": anymal_c_cfg(drive="dc_motor"),
+    "anymal_c_menagerie": anymal_c_cfg(variant="menagerie", drive="dc_motor"),
 }
 
 

@@ -41,7 +41,7 @@ def go2() -> Iterator[NewtonBackend]:
 @pytest.fixture(scope="module")
 def anymal_c() -> Iterator[NewtonBackend]:
     solver = MuJoCoSolverCfg(njmax=400, nconmax=150, strict_capacity=True, cone="elliptic", impratio=100.0)
-    backend = make(anymal_c_cfg(), 0.005, solver)
+    backend = make(anymal_c_cfg(drive="dc_motor"), 0.005, solver)
     yield backend
     backend.close()
 
@@ -123,8 +123,8 @@ def test_go2_sags_to_its_published_height(go2):
 
 
 def test_anymal_c_model(anymal_c):
-    model = reference_model(anymal_c_cfg())
-    check_model(anymal_c, anymal_c_cfg(), model)
+    model = reference_model(anymal_c_cfg(drive="dc_motor"))
+    check_model(anymal_c, anymal_c_cfg(drive="dc_motor"), model)
     check_rigid_body_properties(anymal_c, model)
     assert anymal_c.articulations["robot"].body_mass.sum(dim=1).tolist() == pytest.approx([52.13485] * 2, abs=1e-4)
 
@@ -140,14 +140,14 @@ def test_anymal_c_stands_as_in_c_mujoco(anymal_c):
     anymal_c.step(steps)
     assert anymal_c.health().ok
 
-    model = reference_model(anymal_c_cfg())
+    model = reference_model(anymal_c_cfg(drive="dc_motor"))
     model.opt.timestep = anymal_c.dt
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model.opt.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     model.opt.impratio = 100.0
     state = mujoco.MjData(model)
     target = data.default_joint_pos[0].numpy()
-    state.qpos[:7] = [*anymal_c_cfg().init_state.pos, 1.0, 0.0, 0.0, 0.0]
+    state.qpos[:7] = [*anymal_c_cfg(drive="dc_motor").init_state.pos, 1.0, 0.0, 0.0, 0.0]
     state.qpos[7:] = target
     for _ in range(steps):
         state.qfrc_applied[6:] = stiffness * (target - state.qpos[7:]) - damping * state.qvel[6:]
