@@ -96,11 +96,13 @@ class ArticulationData:
     body_inertia_b: torch.Tensor
     """(N, B, 3, 3) about the centre of mass, in the body's frame [kg m^2]."""
     body_friction: torch.Tensor
-    """(N, B) sliding friction coefficient of the body's collision shapes."""
+    """(N, B) sliding friction coefficient of the body's collision shapes. In a contact the shape of higher priority
+    decides; of equal ones the larger coefficient counts."""
 
     # Disturbances.
     body_wrench_w: torch.Tensor
-    """(N, B, 6) external force [N], then torque about the centre of mass [N m], world frame, in every substep."""
+    """(N, B, 6) external force [N], then torque about the centre of mass [N m], world frame, in every substep until the
+    world is reset."""
 
     warp: Any = None
     """The same buffers as Warp arrays under the same names, where the backend is built on Warp."""
