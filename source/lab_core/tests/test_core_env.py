@@ -174,6 +174,7 @@ def test_non_finite_world_is_terminated_and_nothing_non_finite_comes_out(value):
     assert float(extras["log"]["Episode_Termination/non_finite"]) == pytest.approx(1 / 8)
     for tensor in (observations["policy"], reward, extras["final_obs"]["policy"], *extras["log"].values()):
         assert torch.isfinite(tensor).all()
+    assert env.scene["robot"].data.joint_acc.isfinite().all()
     others = [i for i in range(8) if i != 4]
     assert torch.equal(reward[others], expected[1][others])
     assert torch.equal(observations["policy"][others], expected[0]["policy"][others])
@@ -308,6 +309,13 @@ def test_picture_comes_in_the_form_of_gymnasium(monkeypatch):
     monkeypatch.setattr(env.physics, "render", lambda camera: picture)
     (shown,) = env.render()
     assert shown is picture
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_device_without_a_number_is_the_present_gpu():
+    env = analytic_cartpole_env_cfg(2).build("cuda")
+    assert env.device == torch.device("cuda", torch.cuda.current_device())
 
 
 def test_close_twice():

@@ -80,7 +80,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         _check_timing(cfg)
         self.cfg = copy.deepcopy(cfg)
         self.cfg.physics.deterministic = cfg.physics.deterministic or cfg.deterministic
-        self.device = torch.device(device)
+        self.device = torch.empty(0, device=device).device  # "cuda" becomes the present GPU, "cuda:0"
         self.num_envs = cfg.scene.resolve_num_envs(self.device)
         self.seed = seed_everything(cfg.seed, cfg.deterministic)
         self.generator = make_generator(self.seed, self.device, "environment")
