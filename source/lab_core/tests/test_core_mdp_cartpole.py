@@ -261,6 +261,15 @@ def test_reward_weight_changes_at_its_step_also_without_resets(env):
         assert manager.reset(~ALL) == {"Curriculum/weight": expected}
 
 
+def test_curriculum_log_is_owned(env):
+    level = torch.tensor(1.0)
+    manager = CurriculumManager({"level": CurriculumTermCfg(func=lambda env, mask: level)}, env)
+    manager.compute(ALL)
+    logged = manager.reset(ALL)["Curriculum/level"]
+    level += 1.0
+    assert logged == 1.0
+
+
 def modification(manager_name="termination", term_name="cart_out_of_bounds", changes=None) -> CurriculumTermCfg:
     params = {
         "manager_name": manager_name,

@@ -112,6 +112,15 @@ def test_root_terminations(env):
 # Events -----------------------------------------------------------------------------------------------------------
 
 
+def test_scene_reset_puts_the_default_at_the_origin(env):
+    data = data_of(env)
+    data.default_root_pose[:, :3] = torch.tensor([1.0, 2.0, 3.0])
+    before = data.root_link_pose_w.clone()
+    run_event(env, mdp.reset_scene_to_default, SOME)
+    assert torch.equal(data.root_link_pose_w[SOME, :3], (data.default_root_pose[:, :3] + env.scene.env_origins)[SOME])
+    assert torch.equal(data.root_link_pose_w[~SOME], before[~SOME])
+
+
 def test_root_reset_adds_origin_and_draw_to_the_default(env):
     data = data_of(env)
     data.default_root_pose[:, 2] = 0.5
