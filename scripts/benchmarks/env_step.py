@@ -1,6 +1,6 @@
 """Times a task's environment step under random actions and prints one JSON object.
 
-    python scripts/benchmarks/env_step.py Lab-Cartpole --device cuda --num-envs 4096 > step.json
+    python scripts/benchmarks/env_step.py Lab-Cartpole --num-envs 4096 > step.json
 
 The figures of one run can be compared with each other; a timing is refused when the physics reports an overflow.
 """
