@@ -47,7 +47,7 @@ def main(args: Args) -> None:
         raise SystemExit(f"The timing is not valid, solver buffers overflowed: {health.overflows}")
     result = {
         "task": args.task,
-        "device": torch.cuda.get_device_name() if env.device.type == "cuda" else "cpu",
+        "device": torch.cuda.get_device_name(env.device) if env.device.type == "cuda" else "cpu",
         "num_envs": args.num_envs,
         "env_step_ms": round(step_s * 1e3, 4),
         "physics_ms": round(physics_s * 1e3, 4),

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -53,6 +54,21 @@ def test_workflow_pins_actions_and_calls_tools_that_exist(workflow):
 
 def test_there_are_workflows():
     assert {path.name for path in WORKFLOWS} == {"ci.yml", "release.yml"}
+
+
+def documents() -> list[Path]:
+    """The Markdown files of the project."""
+    root = workspace.ROOT
+    return sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("source/*/README.md")])
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda path: str(path.relative_to(workspace.ROOT)))
+def test_documents_point_to_what_exists(document):
+    text = document.read_text(encoding="utf-8")
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    assert [link for link in links if link and not (document.parent / link).exists()] == []
+    programs = re.findall(r"\b(?:tools|scripts)/[\w/]+\.py\b", text)
+    assert [program for program in programs if not (workspace.ROOT / program).is_file()] == []
 
 
 def run_pytest(skeleton, test: str) -> subprocess.CompletedProcess[str]:
