@@ -155,10 +155,25 @@ def test_reset_to_reproduces_a_stored_trajectory():
     assert all(torch.equal(env.step(action)[0]["policy"], want) for action, want in zip(actions, expected, strict=True))
 
 
-def test_reset_to_checks_its_entities():
+def test_reset_to_refuses_a_state_that_does_not_fit_before_anything_moves():
     env = make(2)
-    with pytest.raises(LabError, match=r"The state holds \['arm'\], the scene holds \['robot'\]"):
-        env.reset_to({"articulation": {"arm": {}}})
+    state, before = env.scene.get_state(), env.scene["robot"].data.joint_pos.clone()
+    robot = state["articulation"]["robot"]
+    without = {key: value for key, value in robot.items() if key != "joint_velocity"}
+    for bad, message in (
+        ({"arm": robot}, r"The state holds \['arm'\], the scene holds \['robot'\]"),
+        (
+            {"robot": without},
+            r"The state of 'robot' holds \['joint_position', 'root_pose', 'root_velocity'\], expected",
+        ),
+        (
+            {"robot": robot | {"root_pose": torch.zeros(3, 7)}},
+            r"root_pose of 'robot' has shape \(3, 7\), expected \(2, 7\)",
+        ),
+    ):
+        with pytest.raises(LabError, match=message):
+            env.reset_to({"articulation": bad})
+    assert torch.equal(env.scene["robot"].data.joint_pos, before)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

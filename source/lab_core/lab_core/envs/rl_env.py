@@ -211,6 +211,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         Joint targets become the stored joint positions. What actuators remember (delays, networks) is not part of a
         state: it starts empty.
         """
+        self.scene.check_state(state)
         selected = resolve_mask(mask, self.num_envs, self.device).clone()
         return self._reset_from_outside(selected, None, state, is_relative)
 

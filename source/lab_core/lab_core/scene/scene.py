@@ -141,18 +141,34 @@ class Scene(Stateful, Mapping[str, Articulation]):
             }
         return {"articulation": state}
 
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Compares a state with the layout of :meth:`get_state`.
+
+        Raises:
+            LabError: an entity or a key is missing or unknown, or a shape differs.
+        """
+        stored = state.get("articulation", {})
+        if set(stored) != set(self._entities):
+            raise LabError(f"The state holds {sorted(stored)}, the scene holds {sorted(self._entities)}.")
+        for name, expected in self.get_state()["articulation"].items():
+            if set(stored[name]) != set(expected):
+                raise LabError(f"The state of {name!r} holds {sorted(stored[name])}, expected {sorted(expected)}.")
+            for key, value in expected.items():
+                if stored[name][key].shape != value.shape:
+                    raise LabError(
+                        f"{key} of {name!r} has shape {tuple(stored[name][key].shape)}, expected {tuple(value.shape)}."
+                    )
+
     def set_state(
         self, state: Mapping[str, Mapping[str, Mapping[str, Any]]], mask: torch.Tensor, is_relative: bool = False
     ) -> None:
         """Writes a state of :meth:`get_state` into the worlds of ``mask`` (N,) bool.
 
         Raises:
-            LabError: an entity of the scene is missing in ``state``, or ``state`` holds an unknown one.
+            LabError: see :meth:`check_state`; nothing has been written.
         """
-        stored = state.get("articulation", {})
-        if set(stored) != set(self._entities):
-            raise LabError(f"The state holds {sorted(stored)}, the scene holds {sorted(self._entities)}.")
-        for name, values in stored.items():
+        self.check_state(state)
+        for name, values in state["articulation"].items():
             entity = self._entities[name]
             entity.write_joint_state(values["joint_position"], values["joint_velocity"], mask)
             if not entity.data.fixed_base:
@@ -160,7 +176,7 @@ class Scene(Stateful, Mapping[str, Articulation]):
                 if is_relative:
                     pose[:, :3] += self.env_origins
                 entity.write_root_link_pose(pose, mask)
-                entity.write_root_com_velocity(values["root_velocity"], mask)
+            entity.write_root_com_velocity(values["root_velocity"], mask)
 
 
 def _terrain_levels(cfg: TerrainGeneratorCfg, physics: PhysicsBackend) -> TerrainLevels:

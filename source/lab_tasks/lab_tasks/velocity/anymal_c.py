@@ -8,7 +8,12 @@ from lab_core.managers import RewardTermCfg
 from lab_core.terrain import rough_terrains_cfg
 from lab_newton.config import MuJoCoSolverCfg
 from lab_tasks.robots import anymal_c_cfg
-from lab_tasks.velocity.velocity_env_cfg import add_rough_terrain, make_playable, velocity_env_cfg
+from lab_tasks.velocity.velocity_env_cfg import (
+    add_rough_terrain,
+    make_playable,
+    set_reward_weights,
+    velocity_env_cfg,
+)
 
 JOINTS = tuple(f"{leg}_{joint}" for leg in ("LF", "RF", "LH", "RH") for joint in ("HAA", "HFE", "KFE"))
 """Order of actions and observations: leg by leg."""
@@ -21,8 +26,7 @@ def anymal_c_flat_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
         play: Few environments without disturbances, for watching.
     """
     cfg = _anymal_c_env_cfg(MuJoCoSolverCfg(njmax=120, nconmax=24, cone="elliptic", impratio=100.0))
-    cfg.rewards["feet_air_time"].weight = 0.5
-    cfg.rewards["dof_torques_l2"].weight = -2.5e-5
+    set_reward_weights(cfg, feet_air_time=0.5, dof_torques_l2=-2.5e-5)
     cfg.rewards["flat_orientation_l2"] = RewardTermCfg(func=mdp.flat_orientation_l2, weight=-5.0)
     if play:
         make_playable(cfg)

@@ -166,6 +166,14 @@ def velocity_env_cfg(
     )
 
 
+def set_reward_weights(cfg: ManagerBasedRLEnvCfg, **weights: float) -> None:
+    """Changes the weights of rewards that ``cfg`` has."""
+    for name, weight in weights.items():
+        term = cfg.rewards[name]
+        assert term is not None, name
+        term.weight = weight
+
+
 def add_rough_terrain(cfg: ManagerBasedRLEnvCfg, terrain: TerrainGeneratorCfg) -> None:
     """Puts the task onto ``terrain``: the policy sees the ground around the robot, and robots that walk far meet
     harder ground."""
