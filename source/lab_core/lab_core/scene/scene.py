@@ -176,7 +176,7 @@ class Scene(Stateful, Mapping[str, Articulation]):
                 if is_relative:
                     pose[:, :3] += self.env_origins
                 entity.write_root_link_pose(pose, mask)
-            entity.write_root_com_velocity(values["root_velocity"], mask)
+                entity.write_root_com_velocity(values["root_velocity"], mask)
 
 
 def _terrain_levels(cfg: TerrainGeneratorCfg, physics: PhysicsBackend) -> TerrainLevels:
