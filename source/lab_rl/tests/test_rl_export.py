@@ -14,13 +14,13 @@ from lab_core.agents import PPOCfg
 from lab_core.config import save_yaml
 from lab_core.errors import LabError
 from lab_core.managers import ObservationTermCfg
-from lab_core.mdp import joint_vel_rel
+from lab_core.mdp import JointPositionActionCfg, JointVelocityActionCfg, joint_vel_rel
 from lab_core.signals import UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-from lab_rl.export import export_onnx
+from lab_rl.export import export_onnx, policy_metadata
 from lab_rl.export.onnx_file import ExportError, check_onnx
 from lab_rl.layout import action_terms, observation_terms
-from lab_rl.ppo import PpoRunner
+from lab_rl.ppo import PpoRunner, RslRlEnv
 from lab_rl.runs import Checkpoint, RunCfg, RunFolder, save_checkpoint
 from lab_rl.trained import TrainedPolicy, load_trained
 
@@ -154,6 +154,24 @@ def test_controller_in_numpy_is_rebuilt_from_the_file_alone(exported):
         observations = env.step(torch.from_numpy(action))[0]["policy"]
         target = data.joint_effort_target[0, robot["joint_names"].index("slider_to_cart")]
         np.testing.assert_allclose(effort(action[0].astype(np.float64)), target, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("action_cfg", "target"),
+    [(JointPositionActionCfg, "joint_pos_target"), (JointVelocityActionCfg, "joint_vel_target")],
+)
+@pytest.mark.parametrize("use_default", [True, False])
+def test_offset_of_an_action_holds_the_default_pose(trained, action_cfg, target, use_default):
+    cfg = make_env_cfg()
+    cfg.scene.entities["robot"].init_state.joint_vel = {"slider_to_cart": -0.5}
+    cfg.actions["cart_effort"] = action_cfg(
+        joint_names=("slider_to_cart",), scale=0.5, offset=0.125, use_default_offset=use_default
+    )
+    env = cfg.build("cpu")
+    (term,) = policy_metadata(RslRlEnv(env), trained)["actions"]
+    env.step(torch.full((3, 1), 0.25))
+    expected = term["scale"][0] * 0.25 + term["offset"][0]
+    assert expected == getattr(env.scene["robot"].data, target)[0, 0]
 
 
 def test_metadata_say_what_a_robot_needs(exported):

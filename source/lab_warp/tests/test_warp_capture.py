@@ -149,6 +149,8 @@ def test_arguments_count_by_memory_and_layout_not_by_object(context: CaptureCont
     assert stage.num_recordings == 5
     stage(wp.from_torch(tensor))
     assert stage.num_recordings == 5
+    stage(wp.from_torch(tensor.t()))
+    assert stage.num_recordings == 6
 
 
 @pytest.mark.parametrize(

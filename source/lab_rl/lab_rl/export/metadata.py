@@ -2,7 +2,7 @@
 
 Everything is in SI units and full precision; null stands for "none" or "unlimited". An observation term is computed as
 function, modifiers, clip, scale, delay, history (oldest first), without the noise of training; an action term as
-clip(scale * action + offset), which becomes the joints' target.
+clip(scale * action + offset), which becomes the joints' target, or (relative classes) its change from where they are.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from lab_core.errors import LabError, unknown_name_message
 class RslRlEnv(VecEnv):
     """Presents an :class:`RLEnv` to rsl-rl, also to rsl-rl's own runners.
 
-    Observations are fresh memory in every step: rsl-rl keeps them by reference until after the next step. The
-    environment resets its worlds itself; the adapter resets them once, when it is made.
+    Observations are fresh memory in every step, as the environment returns them: rsl-rl keeps them by reference until
+    after the next step. The environment resets its worlds itself; the adapter resets them once, when it is made.
 
     Args:
         env: The environment.
@@ -76,11 +76,8 @@ class RslRlEnv(VecEnv):
         return self._pack(observations), reward, (terminated | truncated).long(), extras
 
     def _pack(self, observations: dict[str, Any]) -> TensorDict:
-        return TensorDict(
-            {group: observations[group].to(self.device, copy=True) for group in self.groups},
-            batch_size=[self.num_envs],
-            device=self.device,
-        )
+        kept = {group: observations[group] for group in self.groups}
+        return TensorDict(kept, batch_size=[self.num_envs], device=self.device)
 
     def close(self) -> None:
         self.env.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from rsl_rl.models import MLPModel
 
 from lab_core.agents import PPOCfg
@@ -32,9 +31,3 @@ def build_policy(env: RslRlEnv, cfg: PPOCfg, actor_state: Mapping[str, Any] | No
     for parameter in policy.parameters():
         parameter.requires_grad_(False)
     return policy
-
-
-def act(env: RslRlEnv, policy: MLPModel) -> torch.Tensor:
-    """The mean actions (N, A) for the current observations of `env`."""
-    with torch.inference_mode():
-        return policy(env.get_observations())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -31,11 +30,6 @@ def versions() -> dict[str, Any]:
         "git": git_revision(),
         "command": sys.argv,
     }
-
-
-def versions_json() -> str:
-    """`versions()` as the text of `versions.json`."""
-    return json.dumps(versions(), indent=2) + "\n"
 
 
 def package_versions() -> dict[str, str]:
