@@ -14,8 +14,9 @@ import numpy as np
 import torch
 import warp as wp
 
+from lab_core.errors import unknown_name_message
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
-from lab_core.scene import CameraCfg, SceneCfg
+from lab_core.scene import CameraCfg, SceneCfg, UnknownNameError
 from lab_core.scene.articulation_data import row_shapes
 from lab_core.seeding import make_generator
 from lab_core.state import Stateful
@@ -37,9 +38,13 @@ from lab_newton.model import build_model
 from lab_newton.properties import NOTICES
 from lab_newton.sensors import Sensor, make_sensor
 from lab_newton.solver import Solver
+from lab_newton.terrain import Ground
 from lab_newton.viewer import BrowserViewer
 from lab_newton.wrench import ExternalWrench
 from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
+
+_CONTACT_GAP = 0.1
+"""Contact gap of every shape for solvers that need one [m]; Newton's default."""
 
 
 class NewtonBackend(Stateful, PhysicsBackend):
@@ -60,6 +65,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self.capture_context = CaptureContext(self._device)
         self._written = wp.from_torch(self.written)
         self._non_finite = wp.from_torch(self.non_finite)
+        self._env_origins = wp.from_torch(self.env_origins, dtype=wp.vec3)
+        self._ground = Ground(scene, self.terrain, cfg.terrain, self._device)
         self._entities: dict[str, Entity] = {}
         self._notices: dict[str, CapturedStage] = {}
         self._sensors: dict[str, Sensor] = {}
@@ -143,7 +150,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
                 for sensor in self._sensors.values():
                     sensor.before_last_solver_step()
             self._solver.step(self._state, self._control, self.dt / self._cfg.substeps, observed)
-            self._health.latch(self._solver.newton)
+            self._health.latch(self._solver.newton, self._solver.contact_candidates)
             for sensor in self._sensors.values():
                 sensor.after_solver_step()
 
@@ -158,7 +165,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             device=self._device,
         )
         for entity in self._entities.values():
-            entity.restore_default(self._non_finite, self._state)
+            entity.restore_default(self._non_finite, self._env_origins, self._state)
         self._refresh_bodies(self._non_finite, count=self._health.non_finite_count)
         self._forget(self._non_finite)
 
@@ -232,7 +239,11 @@ class NewtonBackend(Stateful, PhysicsBackend):
             callback()
 
     def _build(self) -> None:
-        self._model, layouts = build_model(self._scene, self._cfg.gravity, self.num_envs, self._device)
+        # MuJoCo needs no warning before bodies touch, and each would take a contact slot.
+        gap = 0.0 if isinstance(self._cfg.solver, MuJoCoSolverCfg) else _CONTACT_GAP
+        self._model, layouts = build_model(
+            self._scene, self._cfg.gravity, self.num_envs, self._device, self._ground, gap
+        )
         for name, layout in layouts.items():
             if name not in self._entities:
                 cfg = self._scene.entities[name]
@@ -240,11 +251,16 @@ class NewtonBackend(Stateful, PhysicsBackend):
                 self.articulations[name] = self._entities[name].data
         with wp.ScopedDevice(self._device):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
-            self._solver = Solver(self._cfg.solver, self._model, self._cfg.deterministic)
+            self._solver = Solver(
+                self._cfg.solver,
+                self._model,
+                deterministic=self._cfg.deterministic,
+                terrain=None if self.terrain is None else self._cfg.terrain,
+            )
             self._state = self._model.state()
             self._control = self._model.control()
         for entity in self._entities.values():
-            entity.bind(self._model, self._state)
+            entity.bind(self._model, self._env_origins, self._state)
         self._actuators = {
             name: EntityActuators(entity, self._model)
             for name, entity in self._entities.items()
@@ -263,7 +279,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
     def _bind_sensors(self) -> None:
         for name, cfg in self._scene.sensors.items():
             if name not in self._sensors:
-                self._sensors[name] = make_sensor(name, cfg, self._entities, self.dt, self._cfg.substeps)
+                self._sensors[name] = make_sensor(name, cfg, self._entities, self._ground, self.dt, self._cfg.substeps)
                 self.sensors[name] = self._sensors[name].data
         sensors = self._sensors.values()
         self._solver.observe(frozenset().union(*(sensor.observables for sensor in sensors)))
@@ -310,16 +326,29 @@ class NewtonBackend(Stateful, PhysicsBackend):
         return self._health.report(self._solver.newton, strict)
 
     def render(self, camera: CameraCfg) -> np.ndarray:
+        origins = self._camera_origins(camera)
         if self._renderer is None:
             with quiet_warp():
                 self._renderer = CameraRenderer(self._model)
-                return self._renderer.render(self._state, camera)
-        return self._renderer.render(self._state, camera)
+                return self._renderer.render(self._state, camera, origins)
+        return self._renderer.render(self._state, camera, origins)
 
     def open_viewer(self, camera: CameraCfg, host: str = "127.0.0.1", port: int = 8080) -> BrowserViewer:
-        viewer = BrowserViewer(self._model, lambda: self._state, camera, self._scene.env_spacing, host, port)
+        # On terrain every environment stands at its own place already.
+        spacing = self._scene.env_spacing if self.terrain is None else 0.0
+        origins = self._camera_origins(camera)
+        viewer = BrowserViewer(self._model, lambda: self._state, camera, origins, spacing, host, port)
         self._viewers.append(viewer)
         return viewer
+
+    def _camera_origins(self, camera: CameraCfg) -> np.ndarray:
+        """(N, 3) what the camera of each environment is placed relative to [m]."""
+        if camera.follow is None:
+            return self.env_origins.cpu().numpy()
+        if camera.follow not in self.articulations:
+            raise UnknownNameError(unknown_name_message("entity", camera.follow, self.articulations))
+        data = self.articulations[camera.follow]
+        return (data.root_link_pose_w - data.default_root_pose)[:, :3].cpu().numpy()
 
     def close(self) -> None:
         for viewer in self._viewers:

@@ -35,12 +35,15 @@ class CameraRenderer:
         if planes.size:
             self._sensor.assign_checkerboard_material(shape_indices=planes)
 
-    def render(self, state: newton.State, camera: CameraCfg) -> np.ndarray:
-        """Returns a uint8 RGB picture (height, width, 3) of the first ``camera.num_envs`` environments."""
+    def render(self, state: newton.State, camera: CameraCfg, origins: np.ndarray) -> np.ndarray:
+        """Returns a uint8 RGB picture (height, width, 3) of the first ``camera.num_envs`` environments.
+
+        The camera of each is placed relative to its row of ``origins`` (N, 3) [m].
+        """
         count = min(camera.num_envs, self._model.world_count)
         columns = math.ceil(math.sqrt(count))
         rows = math.ceil(count / columns)
-        tiles = self._tiles(state, camera, count, camera.width // columns, camera.height // rows)
+        tiles = self._tiles(state, camera, origins[:count], camera.width // columns, camera.height // rows)
         picture = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
         picture[:] = _HORIZON.astype(np.uint8)
         _, height, width, _ = tiles.shape
@@ -49,18 +52,22 @@ class CameraRenderer:
             picture[row * height : (row + 1) * height, column * width : (column + 1) * width] = tile
         return picture
 
-    def _tiles(self, state: newton.State, camera: CameraCfg, count: int, width: int, height: int) -> np.ndarray:
-        sensor, device = self._sensor, self._model.device
+    def _tiles(
+        self, state: newton.State, camera: CameraCfg, origins: np.ndarray, width: int, height: int
+    ) -> np.ndarray:
+        sensor, device, count = self._sensor, self._model.device, len(origins)
         with wp.ScopedDevice(device):
             rays = SensorCamera.compute_camera_rays_pinhole(width, height, camera_fov=math.radians(camera.fov))
             pose = look_at(camera.eye, camera.target)
-            poses = wp.array([pose] * count, dtype=wp.transformf)
+            rotation = wp.transform_get_rotation(pose)
+            eyes = origins + np.asarray(camera.eye)
+            poses = wp.array([wp.transformf(wp.vec3(*eye), rotation) for eye in eyes.tolist()], dtype=wp.transformf)
             color = sensor.allocate_image_color(count, width, height)
             depth = sensor.allocate_image_depth(count, width, height)
             self._model.bvh_refit_shapes(state)
             sensor.update(state, poses, rays, color_image=color, depth_image=depth)
         pixels = color.numpy().view(np.uint8).reshape(count, height, width, 4)[..., :3]
-        to_world = np.array(wp.quat_to_matrix(wp.transform_get_rotation(pose))).reshape(3, 3)
+        to_world = np.array(wp.quat_to_matrix(rotation)).reshape(3, 3)
         elevation = (rays.numpy()[:, :, 0, 1] @ to_world.T)[..., 2:]
         return _add_atmosphere(pixels, depth.numpy()[..., None], elevation)
 

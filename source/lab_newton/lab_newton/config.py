@@ -35,6 +35,11 @@ class MuJoCoSolverCfg(SolverCfg):
     """Most iterations of convex collision detection."""
     contacts: bool = True
     """False: nothing collides, and the collision kernels are neither compiled nor launched."""
+    collisions: Literal["auto", "mujoco", "newton"] = "auto"
+    """Who finds contacts: MuJoCo Warp, Newton's collision pipeline, or Newton on generated terrain and else MuJoCo.
+
+    MuJoCo Warp takes a mesh for its convex hull, and robots that stumble on its height fields are thrown into the air.
+    """
     njmax: int | None = None
     """Constraint rows per world. None: an estimate from the model, at least 64."""
     nconmax: int | None = None
@@ -64,5 +69,8 @@ class NewtonCfg(PhysicsCfg):
 
     backend: str = "newton"
     solver: SolverCfg = field(default_factory=MuJoCoSolverCfg)
+    terrain: Literal["mesh", "heightfield"] = "mesh"
+    """What bodies collide with on generated terrain: exact triangles, or a regular grid of heights, whose walls are
+    slopes. The mesh is faster; a leg that gets through a wall of it stays inside for a while."""
     substeps: int = 1
     """Solver steps per physics step of duration ``dt``. Actuator efforts are held over them."""

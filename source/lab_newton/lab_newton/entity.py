@@ -57,15 +57,15 @@ class Entity:
         self._dim = (num_envs, max(len(layout.joint_names), len(layout.body_names)))
         self._arrays = kernels.EntityArrays()
 
-    def bind(self, model: newton.Model, state: newton.State) -> None:
-        """Reads the model's properties into the buffers and fills every world with its default state."""
+    def bind(self, model: newton.Model, env_origins: wp.array, state: newton.State) -> None:
+        """Reads the model's properties into the buffers and fills every world with its default state at its origin."""
         data = self.data
         self._arrays = self._entity_arrays(model)
         self.properties = Properties(self.name, data, self.layout, model)
         self.properties.read()
         fill_defaults(self.name, self.cfg, data)
         data.joint_acc.zero_()
-        self.restore_default(wp.ones(self.num_envs, dtype=wp.bool, device=self.device), state)
+        self.restore_default(wp.ones(self.num_envs, dtype=wp.bool, device=self.device), env_origins, state)
 
     def write_state(self, mask: wp.array, state: newton.State) -> None:
         """Hands the authored state of the worlds of ``mask`` (N,) to Newton's joint arrays."""
@@ -77,12 +77,12 @@ class Entity:
             device=self.device,
         )
 
-    def restore_default(self, mask: wp.array, state: newton.State) -> None:
+    def restore_default(self, mask: wp.array, env_origins: wp.array, state: newton.State) -> None:
         """Puts the worlds of ``mask`` to the default state, with cleared targets and efforts, here and in Newton."""
         wp.launch(
             kernels.restore_default,
             dim=self._joint_dim,
-            inputs=[mask, self._arrays],
+            inputs=[mask, env_origins, self._arrays],
             outputs=[state.joint_q, state.joint_qd],
             device=self.device,
         )

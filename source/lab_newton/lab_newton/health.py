@@ -32,15 +32,15 @@ class HealthMonitor:
         self._peak_rows = wp.zeros(num_envs, dtype=wp.int32, device=device)
         self._peak_contacts = wp.zeros(1, dtype=wp.int32, device=device)
 
-    def latch(self, solver: SolverBase) -> None:
-        """Keeps what overflowed in the last step of ``solver``."""
+    def latch(self, solver: SolverBase, candidates: wp.array) -> None:
+        """Keeps what overflowed in the last step of ``solver``, for which ``candidates`` (1,) contacts were found."""
         if not isinstance(solver, SolverMuJoCo):
             return
         data = solver.mjw_data
         wp.launch(
             kernels.latch_overflow,
             dim=self.num_envs,
-            inputs=[data.overflow, data.nefc, data.nacon, data.ncollision],
+            inputs=[data.overflow, data.nefc, data.nacon, candidates],
             outputs=[self._latched, self._peak_rows, self._peak_contacts],
             device=self.device,
         )
@@ -83,13 +83,13 @@ class HealthMonitor:
                     f"{worlds} of {self.num_envs} worlds, raise physics.solver.njmax from {data.njmax} to at least "
                     f"{self._peak_rows.numpy().max()}"
                 )
-            elif bit in (bits.BROADPHASE, bits.NARROWPHASE):
-                # Contacts, and the candidate pairs before them, live in one pool of all worlds.
-                needed = math.ceil(int(self._peak_contacts.numpy()[0]) / self.num_envs)
-                found["contacts"] = (
-                    f"the pool of all {self.num_envs} worlds, raise physics.solver.nconmax from "
-                    f"{data.naconmax // self.num_envs} to at least {needed}"
-                )
-            else:
+            elif bit not in (bits.BROADPHASE, bits.NARROWPHASE):
                 found[str(bit.name)] = f"{worlds} of {self.num_envs} worlds"
+        # Contacts, and the candidate pairs before them, live in one pool of all worlds.
+        peak = int(self._peak_contacts.numpy()[0])
+        if peak > data.naconmax:
+            found["contacts"] = (
+                f"the pool of all {self.num_envs} worlds, raise physics.solver.nconmax from "
+                f"{data.naconmax // self.num_envs} to at least {math.ceil(peak / self.num_envs)}"
+            )
         return found

@@ -70,7 +70,11 @@ def write_state(
 
 @wp.kernel
 def restore_default(
-    mask: wp.array[wp.bool], entity: EntityArrays, joint_q: wp.array[wp.float32], joint_qd: wp.array[wp.float32]
+    mask: wp.array[wp.bool],
+    env_origins: wp.array[wp.vec3],
+    entity: EntityArrays,
+    joint_q: wp.array[wp.float32],
+    joint_qd: wp.array[wp.float32],
 ):
     """Default state, cleared targets and efforts, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
     world, i = wp.tid()
@@ -84,7 +88,10 @@ def restore_default(
         entity.joint_effort_target[world, i] = 0.0
         entity.applied_effort[world, i] = 0.0
     if i == 0 and entity.floating:
-        entity.root_link_pose_w[world] = entity.default_root_pose[world]
+        pose = entity.default_root_pose[world]
+        entity.root_link_pose_w[world] = wp.transform(
+            wp.transform_get_translation(pose) + env_origins[world], wp.transform_get_rotation(pose)
+        )
         entity.root_com_vel_w[world] = entity.default_root_vel[world]
     _write_state(entity, world, i, joint_q, joint_qd)
 

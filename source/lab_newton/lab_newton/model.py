@@ -10,7 +10,8 @@ import newton
 import warp as wp
 
 from lab_core.errors import ConfigError
-from lab_core.scene import ArticulationCfg, GroundCfg, SceneCfg
+from lab_core.scene import ArticulationCfg, SceneCfg
+from lab_newton.terrain import Ground
 
 UNLIMITED = 1.0e9
 """Newton writes missing joint limits as +-1e10."""
@@ -31,21 +32,28 @@ class EntityLayout:
 
 
 def build_model(
-    scene: SceneCfg, gravity: tuple[float, float, float], num_envs: int, device: wp.Device
+    scene: SceneCfg,
+    gravity: tuple[float, float, float],
+    num_envs: int,
+    device: wp.Device,
+    ground: Ground,
+    contact_gap: float = 0.0,
 ) -> tuple[newton.Model, dict[str, EntityLayout]]:
     """Returns the model of ``num_envs`` equal worlds, all at the origin, and the layout of every entity.
+
+    Args:
+        contact_gap: Shapes closer than twice this are in contact for the solver, without touching [m].
 
     Raises:
         ConfigError: a model file is missing or broken, or holds something that entities do not support.
     """
-    world = _new_builder(gravity)
+    world = _new_builder(gravity, contact_gap)
     layouts = {name: _add_entity(world, name, cfg) for name, cfg in scene.entities.items()}
     if not layouts:
         raise ConfigError("scene.entities is empty: the Newton backend needs at least one articulation.")
-    builder = _new_builder(gravity)
+    builder = _new_builder(gravity, contact_gap)
     builder.replicate(world, num_envs)
-    if scene.ground is not None:
-        _add_ground(builder, scene.ground)
+    ground.add_to(builder)
     return builder.finalize(device=device), layouts
 
 
@@ -68,18 +76,12 @@ def asset_path(asset: str) -> Path:
     return path
 
 
-def _new_builder(gravity: tuple[float, float, float]) -> newton.ModelBuilder:
+def _new_builder(gravity: tuple[float, float, float], contact_gap: float) -> newton.ModelBuilder:
     builder = newton.ModelBuilder(gravity=gravity)
     newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
     builder.default_shape_cfg.mu = 1.0
-    # Pairs closer than the sum of their gaps take a contact slot without touching; Newton's default is 0.1 m each.
-    builder.rigid_gap = 0.0
+    builder.rigid_gap = contact_gap
     return builder
-
-
-def _add_ground(builder: newton.ModelBuilder, cfg: GroundCfg) -> None:
-    shape = newton.ModelBuilder.ShapeConfig(mu=cfg.friction, has_shape_collision=cfg.collision)
-    builder.add_ground_plane(cfg=shape, color=(0.72, 0.76, 0.80))
 
 
 def _add_entity(world: newton.ModelBuilder, name: str, cfg: ArticulationCfg) -> EntityLayout:

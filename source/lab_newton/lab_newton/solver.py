@@ -2,6 +2,7 @@
 
 # Newton declares its arrays as optional.
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from newton.solvers import SolverBase, SolverMuJoCo
 
 from lab_core.errors import ConfigError
 from lab_newton.config import MuJoCoSolverCfg, NewtonSolverCfg, SolverCfg
+from lab_newton.terrain import TerrainShape
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,19 @@ class Solver:
     ``newton`` is the solver itself.
     """
 
-    def __init__(self, cfg: SolverCfg, model: newton.Model, deterministic: bool = False) -> None:
-        """Makes the solver of ``cfg`` for ``model``.
+    def __init__(
+        self,
+        cfg: SolverCfg,
+        model: newton.Model,
+        deterministic: bool = False,
+        terrain: TerrainShape | None = None,
+    ) -> None:
+        """Makes the solver of ``cfg`` for ``model``, which holds generated terrain of the shape ``terrain``, if any.
 
         MuJoCo Warp takes ``deterministic`` and then repeats bit for bit on a GPU, about 16 times slower.
 
         Raises:
-            ConfigError: the class is unknown, or it refuses its options.
+            ConfigError: the class is unknown, it refuses its options, or it cannot collide with the terrain.
         """
         self._model = model
         self._collisions: newton.CollisionPipeline | None = None
@@ -58,7 +66,14 @@ class Solver:
         self.steps_bodies = False
         """Whether the solver moves bodies; then body poses must be current before a step."""
         if isinstance(cfg, MuJoCoSolverCfg):
-            self.newton: SolverBase = _make_mujoco(cfg, model, deterministic)
+            by_newton = cfg.contacts and _collides_by_newton(cfg, terrain)
+            self.newton: SolverBase = _make_mujoco(cfg, model, deterministic, by_newton)
+            if by_newton:
+                capacity = self.newton.mjw_data.naconmax
+                self._collisions = newton.CollisionPipeline(
+                    model, rigid_contact_max=capacity, deterministic=deterministic
+                )
+                self._contacts = self._collisions.contacts()
         elif isinstance(cfg, NewtonSolverCfg):
             self.newton = _make_named(cfg, model)
             self._next = model.state()
@@ -73,6 +88,13 @@ class Solver:
         """Finds contacts at the start of a physics step, where the solver does not do so itself."""
         if self._collisions is not None:
             self._collisions.collide(state, self._contacts)
+
+    @property
+    def contact_candidates(self) -> wp.array | None:
+        """(1,) contacts that were found, more than fit into the pool if it is too small; None if nobody counts."""
+        if self._contacts is not None:
+            return self._contacts.rigid_contact_count
+        return self.newton.mjw_data.ncollision if isinstance(self.newton, SolverMuJoCo) else None
 
     def observe(self, kinds: Set[str]) -> None:
         """Allocates ``observables``.
@@ -91,7 +113,7 @@ class Solver:
         if self._next is None:
             # MuJoCo Warp would go on to compute the observables of the bodies in every step.
             self.newton.mjw_model.opt.run_rne_postconstraint = observables is not None
-            self.newton.step(state, state, control, None, dt, observables=observables)
+            self.newton.step(state, state, control, self._contacts, dt, observables=observables)
             self._read_contact_forces()
             return
         wp.copy(self._next.body_f, state.body_f)  # solvers may add contact forces to those of the old state
@@ -143,7 +165,18 @@ class Solver:
         return {}
 
 
-def _make_mujoco(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool) -> SolverMuJoCo:
+def _collides_by_newton(cfg: MuJoCoSolverCfg, terrain: TerrainShape | None) -> bool:
+    if cfg.collisions == "mujoco" and terrain == "mesh":
+        raise ConfigError(
+            "physics.solver.collisions is 'mujoco', and MuJoCo Warp takes a mesh for its convex hull: set it to "
+            "'newton', or physics.terrain to 'heightfield'."
+        )
+    return cfg.collisions == "newton" or (cfg.collisions == "auto" and terrain is not None)
+
+
+def _make_mujoco(
+    cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, collides_by_newton: bool
+) -> SolverMuJoCo:
     solver = SolverMuJoCo(
         model,
         solver=cfg.solver,
@@ -158,6 +191,7 @@ def _make_mujoco(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool)
         njmax=cfg.njmax,
         nconmax=cfg.nconmax,
         disable_contacts=not cfg.contacts,
+        use_mujoco_contacts=not collides_by_newton,
         # A switchable root costs an idle weld constraint in every world.
         kinematic_switchable_roots=False,
     )

@@ -27,6 +27,7 @@ class BrowserViewer:
         model: newton.Model,
         state: Callable[[], newton.State],
         camera: CameraCfg,
+        origins: np.ndarray,
         env_spacing: float,
         host: str,
         port: int,
@@ -35,7 +36,9 @@ class BrowserViewer:
 
         Args:
             state: Gives the state to show.
-            env_spacing: Distance between environments [m].
+            camera: The first view; then it is the user's.
+            origins: (N, 3) what the camera is placed relative to [m].
+            env_spacing: Distance by which environments are drawn apart [m].
 
         Raises:
             LabError: ``host`` is no address of this machine, or no port is free.
@@ -46,7 +49,7 @@ class BrowserViewer:
         self._viewer.set_world_offsets((env_spacing, env_spacing, 0.0))
         self.url: str = self._viewer.url
         """Address for the browser."""
-        self._place_camera(camera)
+        self._place_camera(camera, origins)
         self._start = time.monotonic()
         self._open = True
         self.update()
@@ -63,10 +66,11 @@ class BrowserViewer:
             self._open = False
             self._viewer.close()
 
-    def _place_camera(self, camera: CameraCfg) -> None:
+    def _place_camera(self, camera: CameraCfg, origins: np.ndarray) -> None:
         offsets = self._viewer.world_offsets
-        grid = offsets.numpy() if offsets is not None and len(offsets) else np.zeros((1, 3))
-        origin = foremost(grid, np.subtract(camera.eye, camera.target))
+        if offsets is not None and len(offsets):
+            origins = origins + offsets.numpy()
+        origin = foremost(origins, np.subtract(camera.eye, camera.target))
         eye = wp.vec3(*(origin + np.array(camera.eye)).tolist())
         x, y, z = np.subtract(camera.target, camera.eye)
         yaw, pitch = math.atan2(y, x), math.atan2(z, math.hypot(x, y))
