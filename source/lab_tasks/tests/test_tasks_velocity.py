@@ -7,7 +7,7 @@ import math
 import pytest
 
 from lab_core import mdp
-from lab_core.config import check_complete
+from lab_core.config import check_complete, load_yaml, save_yaml
 from lab_core.registry import get_task
 
 GO2 = ("Lab-Velocity-Flat-Go2", "Lab-Velocity-Rough-Go2")
@@ -195,6 +195,13 @@ def test_play_is_undisturbed(task):
         assert cfg.curriculum["terrain_levels"] is None
     # The one for training is a fresh one.
     assert get_task(task).make_env_cfg().observations["policy"].enable_corruption
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_run_can_be_started_again_from_its_file(task, tmp_path):
+    cfg = get_task(task).make_env_cfg()
+    save_yaml(cfg, tmp_path / "env.yaml")
+    assert load_yaml(tmp_path / "env.yaml") == cfg
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 
-from lab_core.envs import ManagerBasedRLEnv
+from lab_core.envs import ManagerBasedRLEnv, ManagerBasedRLEnvCfg
 from lab_core.registry import get_task
 from lab_tasks.velocity import anymal_c, go2
 
@@ -18,13 +18,29 @@ FEET = {"Go2": ("FL_foot", "FR_foot", "RL_foot", "RR_foot"), "AnymalC": ("LF_FOO
 JOINTS = {"Go2": go2.JOINTS, "AnymalC": anymal_c.JOINTS}
 
 
-def build(task: str) -> ManagerBasedRLEnv:
+def build(task: str, change: Callable[[ManagerBasedRLEnvCfg], None] | None = None) -> ManagerBasedRLEnv:
     cfg = get_task(task).make_env_cfg()
+    if change is not None:
+        change(cfg)
     cfg.scene.num_envs = N
     cfg.physics.solver.strict_capacity = True
     cfg.observations["policy"].enable_corruption = False
     cfg.commands["base_velocity"].rel_standing_envs = 0.0
     return cfg.build()
+
+
+@pytest.fixture(scope="module", params=["Go2", "AnymalC"])
+def rough(request) -> Iterator[tuple[str, ManagerBasedRLEnv]]:
+    """On stairs of three levels, whose tops reach beyond the scan; everybody begins at level 0."""
+
+    def make_small(cfg: ManagerBasedRLEnvCfg) -> None:
+        terrain = cfg.scene.terrain
+        terrain.num_rows, terrain.num_cols, terrain.max_init_level = 3, 2, 0
+        terrain.sub_terrains = {"pyramid_stairs": terrain.sub_terrains["pyramid_stairs"]}
+
+    env = build(f"Lab-Velocity-Rough-{request.param}", make_small)
+    yield request.param, env
+    env.close()
 
 
 @pytest.fixture(scope="module", params=["Go2", "AnymalC"])
@@ -225,6 +241,59 @@ def test_starts_differ_and_stay_in_range(flat):
 
 def test_random_actions_stay_within_the_buffers(flat):
     robot, env = flat
+    generator = torch.Generator().manual_seed(0)
+    env.reset(seed=0)
+    for _ in range(20):
+        observations, reward, *_ = env.step(torch.randn(N, 12, generator=generator))
+        assert observations["policy"].isfinite().all()
+        assert reward.isfinite().all()
+    assert env.health().ok
+
+
+# Rough ground ---------------------------------------------------------------------------------------------------------
+
+
+def test_nobody_changes_level_before_the_first_step(rough):
+    _, env = rough
+    assert env.scene.terrain.levels.tolist() == [0] * N
+    env.reset()
+    assert env.scene.terrain.levels.tolist() == [0] * N
+    assert env.extras["log"]["Curriculum/terrain_levels"] == 0.0
+
+
+def test_policy_sees_the_ground(rough):
+    robot, env = rough
+    assert env.single_observation_space["policy"].shape == (235,)
+    stand_still(env, robot)
+    scan = env._compute_observations(update_history=False)["policy"][:, 48:]
+    torch.testing.assert_close(scan, torch.full((N, 187), HEIGHT[robot] - 0.5), atol=1e-4, rtol=0.0)
+
+
+def test_golden_reward_on_top_of_the_stairs(rough):
+    """The height of the Go2 counts from the ground below it."""
+    robot, env = rough
+    stand_still(env, robot)
+    assert env.scene.env_origins[0, 2] > 0.1
+    scale = {"Go2": 1.5, "AnymalC": 1.0}[robot]
+    assert reward_here(env).tolist() == pytest.approx([scale * (math.exp(-1.0) + 0.5) * 0.02] * N, abs=1e-6)
+
+
+def test_levels_follow_the_way_walked(rough):
+    robot, env = rough
+    stand_still(env, robot, command=(0.5, 0.0, 0.0))
+    env.scene.terrain.levels.copy_(torch.tensor([0, 1, 1, 1]))
+    env.episode_length_buf.copy_(torch.tensor([1000, 1000, 500, 0]))
+    env.scene["robot"].data.root_link_pose_w[:, 0] += torch.tensor([4.1, 3.9, -4.1, 4.1])
+    env._reset_worlds(env._all)
+    # Level 1 is lost for less than half of 0.5 m/s * 20 s; who has not made a step stays.
+    assert env.scene.terrain.levels.tolist() == [1, 0, 2, 1]
+    position = env.scene["robot"].data.root_link_pose_w[:, :3] - env.scene.env_origins
+    assert position[:3, :2].abs().max() <= 0.5
+    assert env.scene.env_origins[2, 0] - env.scene.env_origins[1, 0] == pytest.approx(16.0)
+
+
+def test_random_actions_on_stairs_stay_within_the_buffers(rough):
+    _, env = rough
     generator = torch.Generator().manual_seed(0)
     env.reset(seed=0)
     for _ in range(20):

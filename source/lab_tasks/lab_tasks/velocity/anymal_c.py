@@ -25,6 +25,7 @@ def anymal_c_flat_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
     Args:
         play: Few environments without disturbances, for watching.
     """
+    # Contacts include the pairs of bodies that MuJoCo looks at.
     cfg = _anymal_c_env_cfg(MuJoCoSolverCfg(njmax=120, nconmax=24, cone="elliptic", impratio=100.0))
     set_reward_weights(cfg, feet_air_time=0.5, dof_torques_l2=-2.5e-5)
     cfg.rewards["flat_orientation_l2"] = RewardTermCfg(func=mdp.flat_orientation_l2, weight=-5.0)
@@ -39,7 +40,9 @@ def anymal_c_rough_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
     Args:
         play: Few environments without disturbances, for watching.
     """
-    cfg = _anymal_c_env_cfg(MuJoCoSolverCfg(njmax=1000, nconmax=300))
+    # Contacts include the pairs of bodies that MuJoCo looks at.
+    # More than twice the rows and contacts that random actions and falls need at all levels.
+    cfg = _anymal_c_env_cfg(MuJoCoSolverCfg(njmax=250, nconmax=32))
     add_rough_terrain(cfg, rough_terrains_cfg())
     if play:
         make_playable(cfg)

@@ -25,6 +25,7 @@ def go2_flat_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
     Args:
         play: Few environments without disturbances, for watching.
     """
+    # Twice the rows and four times the contacts that random actions and falls need.
     cfg = _go2_env_cfg(MuJoCoSolverCfg(njmax=100, nconmax=16))
     set_reward_weights(cfg, feet_air_time=0.25)
     cfg.rewards["flat_orientation_l2"] = RewardTermCfg(func=mdp.flat_orientation_l2, weight=-2.5)
@@ -39,7 +40,9 @@ def go2_rough_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
     Args:
         play: Few environments without disturbances, for watching.
     """
-    cfg = _go2_env_cfg(MuJoCoSolverCfg(njmax=1000, nconmax=300))
+    # Twice the rows and four times the contacts that random actions and falls need.
+    # More than twice the rows and contacts that random actions and falls need at all levels.
+    cfg = _go2_env_cfg(MuJoCoSolverCfg(njmax=250, nconmax=32))
     add_rough_terrain(
         cfg,
         rough_terrains_cfg(
