@@ -10,6 +10,7 @@ from rsl_rl.utils import resolve_nn_activation
 
 from lab_core.agents import PPOCfg
 from lab_core.errors import ConfigError, LabError
+from lab_rl.ppo.distribution import Gaussian
 
 RSL_RL_VERSION = "5.5.1"
 """The release whose configuration and classes this module speaks to; names there change between releases."""
@@ -49,7 +50,7 @@ def rsl_rl_cfg(cfg: PPOCfg) -> dict[str, Any]:
         },
         "actor": {
             **_network(cfg, cfg.actor_hidden_dims),
-            "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": cfg.init_std},
+            "distribution_cfg": {"class_name": Gaussian, "init_std": cfg.init_std},
         },
         "critic": _network(cfg, cfg.critic_hidden_dims),
     }
