@@ -35,7 +35,7 @@ def ant_scene_cfg() -> SceneCfg:
         env_spacing=5.0,
         entities={"robot": ant_cfg()},
         sensors={"feet_wrench": JointWrenchCfg(body_names=FEET)},
-        camera=CameraCfg(eye=(-4.0, -4.0, 2.5), target=(1.0, 0.0, 0.3), follow="robot"),
+        camera=CameraCfg(eye=(-3.0, -3.0, 2.0), target=(0.3, 0.0, 0.3), follow="robot"),
     )
 
 
