@@ -101,12 +101,13 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path):
 def test_resuming_from_an_earlier_checkpoint_replaces_what_came_after(run):
     train(make_cfg(iterations=8, save_interval=4), run, console=quiet())
     before, console = run.checkpoint(8).read_bytes(), quiet()
+    time.sleep(1.1)  # TensorBoard reads files by name, and the name begins with the second in which a run began
     train(make_cfg(iterations=6), run, console=console, checkpoint=run.checkpoint(4))
     assert run.latest_checkpoint() == run.checkpoint(6)
     superseded = run.checkpoints / "8.pt.superseded"
     assert superseded.read_bytes() == before and str(superseded) in text_of(console)
     assert [row["iteration"] for row in read_progress(run.progress)] == list(range(1, 7))
-    time.sleep(1.1)  # TensorBoard reads files by name, and the name begins with the second in which a run began
+    time.sleep(1.1)
     train(make_cfg(iterations=9), run, console=quiet(), checkpoint=run.checkpoint(4))
     assert [row["iteration"] for row in read_progress(run.progress)] == list(range(1, 10))
     events = EventAccumulator(str(run.path)).Reload()
