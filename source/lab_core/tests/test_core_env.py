@@ -11,6 +11,8 @@ from lab_core.config import MISSING
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import ConfigError, IncompleteConfigError, LabError
 from lab_core.managers import EventTermCfg
+from lab_core.seeding import make_generator
+from lab_core.terrain import TerrainLevels
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
@@ -141,6 +143,14 @@ def test_reset_with_a_seed_repeats_the_episode():
     second = [env.reset(seed=7)[0]["policy"], *(env.step(torch.ones(8, 1))[0]["policy"] for _ in range(20))]
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
     assert not torch.equal(env.reset(seed=8)[0]["policy"], first[0])
+
+
+def test_reset_with_a_seed_reaches_the_levels_of_the_terrain():
+    env = make(2)
+    env.scene.terrain = TerrainLevels(torch.zeros(3, 1, 3), 2, make_generator(0))
+    states = [(env.reset(seed=seed), env.scene.terrain._generator.get_state())[1] for seed in (7, 7, 8)]
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
 
 
 def test_reset_to_reproduces_a_stored_trajectory():

@@ -157,3 +157,18 @@ class TestUpdate:
                 each.update(everyone, everyone, flags(n))
         assert torch.equal(levels.levels, resumed.levels)
         check_origins(resumed)
+
+
+def test_seed_repeats_the_random_levels_and_keeps_those_reached():
+    levels = make(200)
+    everyone = torch.ones(200, dtype=torch.bool)
+    levels.levels.fill_(ROWS - 1)
+    draws = []
+    for _ in range(2):
+        levels.seed(3)
+        assert (levels.levels == ROWS - 1).all()
+        levels.update(everyone, everyone, ~everyone)
+        draws.append(levels.levels.clone())
+        levels.levels.fill_(ROWS - 1)
+    assert torch.equal(*draws)
+    assert draws[0].unique().numel() > 1

@@ -191,7 +191,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """Resets the selected worlds.
 
         Args:
-            seed: Seeds everything anew before the reset.
+            seed: Seeds all random draws anew before the reset.
             mask: Worlds to reset: (N,) bool mask or list of indices; None: all.
             options: ``{"reset_mask": mask}``, as gymnasium passes it.
 
@@ -228,6 +228,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
                 self.seed = seed_everything(seed, self.cfg.deterministic)
                 self.generator.set_state(make_generator(self.seed, self.device, "environment").get_state())
                 self.physics.seed(self.seed)
+                self.scene.seed(self.seed)
             self._reset_worlds(mask)
             if state is not None:
                 self.scene.set_state(state, mask, is_relative)

@@ -113,6 +113,11 @@ class Scene(Stateful, Mapping[str, Articulation]):
     def __len__(self) -> int:
         return len(self._entities)
 
+    def seed(self, seed: int) -> None:
+        """Seeds what the scene itself draws: random terrain levels."""
+        if self.terrain is not None:
+            self.terrain.seed(seed)
+
     def reset(self, mask: torch.Tensor) -> None:
         """Puts the worlds of ``mask`` (N,) bool into their default state and clears what the solver remembers."""
         for entity in self._entities.values():

@@ -27,7 +27,7 @@ class Modifier(Stateful):
         Memory goes on by one sample, only in the rows of ``mask`` ``(N,)`` if it is given. The result of the other
         rows is what it would be if they went on; an all-false mask thus only looks.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define __call__.")
 
     def reset(self, mask: Tensor) -> None:
         """Forget the past in the rows of ``mask`` ``(N,)``."""
@@ -39,7 +39,7 @@ class ModifierCfg:
 
     def build(self, shape: Sequence[int], device: torch.device | str) -> Modifier:
         """Modifier for a signal of shape ``(N, ...)`` on a device."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say which modifier it configures.")
 
 
 @dataclass(kw_only=True)

@@ -31,7 +31,7 @@ class Noise(Stateful):
 
     def __call__(self, value: Tensor, generator: torch.Generator) -> Tensor:
         """Noisy copy of ``value`` ``(N, ...)``."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define __call__.")
 
     def reset(self, mask: Tensor, generator: torch.Generator) -> None:
         """Start a new episode in the rows of ``mask`` ``(N,)``."""
@@ -43,7 +43,7 @@ class NoiseCfg:
 
     def build(self, shape: Sequence[int], device: torch.device | str) -> Noise:
         """Noise for a signal of shape ``(N, ...)`` on a device."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say which noise it configures.")
 
 
 @dataclass(kw_only=True)
@@ -61,7 +61,7 @@ class SampledNoiseCfg(NoiseCfg):
 
     def sample(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """Samples of shape ``shape`` on the generator's device, float32."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define sample().")
 
     def build(self, shape: Sequence[int], device: torch.device | str) -> Noise:
         return SampledNoise(self)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lab_core.errors import ConfigError
 from lab_core.masks import masked_copy_
+from lab_core.seeding import make_generator
 from lab_core.state import Stateful
 
 
@@ -56,6 +57,11 @@ class TerrainLevels(Stateful):
         self.env_origins = torch.zeros(num_envs, 3, device=device) if env_origins is None else env_origins
         """(N, 3) origin of each environment in the world frame [m]."""
         self.env_origins.copy_(self._origins[self.levels, self.types])
+
+    def seed(self, seed: int) -> None:
+        """Draw later random levels anew from ``seed``; the levels that environments have reached stay."""
+        fresh = make_generator(seed, self._generator.device, "terrain levels")
+        self._generator.set_state(fresh.get_state())
 
     def update(self, mask: Tensor, move_up: Tensor, move_down: Tensor) -> None:
         """Move the environments of ``mask`` up or down by one level, in place.

@@ -35,7 +35,7 @@ def cartpole_scene_cfg() -> SceneCfg:
         env_spacing=4.0,
         ground=GroundCfg(collision=False),
         entities={"robot": cartpole_cfg()},
-        camera=CameraCfg(eye=(5.0, 0.0, 2.8), target=(0.0, 0.0, 2.2)),
+        camera=CameraCfg(eye=(6.0, 0.0, 2.8), target=(0.0, 0.0, 2.2)),
     )
 
 
