@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import warp as wp
 
-from lab_core.errors import unknown_name_message
+from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.scene import CameraCfg, SceneCfg, UnknownNameError
 from lab_core.scene.articulation_data import row_shapes
@@ -45,6 +45,7 @@ from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
 
 _CONTACT_GAP = 0.1
 """Contact gap of every shape for solvers that need one [m]; Newton's default."""
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class NewtonBackend(Stateful, PhysicsBackend):
@@ -57,6 +58,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
         super().__init__(cfg, scene, num_envs, device)
         if not isinstance(cfg, NewtonCfg):
             raise TypeError(f"The Newton backend takes a NewtonCfg, got {type(cfg).__name__}.")
+        if cfg.max_velocity is not None and not cfg.max_velocity > 0.0:
+            raise ConfigError(f"physics.max_velocity must be positive or None, got {cfg.max_velocity}.")
         self._cfg = cfg
         self._scene = scene
         with quiet_warp():
@@ -155,12 +158,13 @@ class NewtonBackend(Stateful, PhysicsBackend):
                 sensor.after_solver_step()
 
     def _restore_non_finite(self) -> None:
-        """Puts worlds that went non-finite to their default state before anything can read them."""
+        """Puts worlds that went non-finite, or too fast, to their default state before anything can read them."""
+        limit = _LARGEST_FLOAT if self._cfg.max_velocity is None else self._cfg.max_velocity
         rows = [self._per_world(getattr(self._state, name)) for name in ("joint_q", "joint_qd", "body_q", "body_qd")]
         wp.launch(
             kernels.find_non_finite,
             dim=(self.num_envs, max(row.shape[1] for row in rows)),
-            inputs=rows,
+            inputs=[*rows, limit],
             outputs=[self._non_finite],
             device=self._device,
         )

@@ -19,6 +19,11 @@ from lab_core.mdp.commands import (
     UniformVelocityCommandCfg,
     UniformVelocityRanges,
 )
+from lab_core.mdp.commands_settable import (
+    CommandComponent,
+    SettableCommandTerm,
+    settable_commands,
+)
 from lab_core.mdp.curriculums import (
     modify_reward_weight,
     modify_term_cfg,
@@ -107,6 +112,7 @@ from lab_core.mdp.terminations import (
 )
 
 __all__ = [
+    "CommandComponent",
     "JointAction",
     "JointActionCfg",
     "JointEffortAction",
@@ -120,6 +126,7 @@ __all__ = [
     "RelativeJointPositionAction",
     "RelativeJointPositionActionCfg",
     "SceneSensorCfg",
+    "SettableCommandTerm",
     "UniformVelocityCommand",
     "UniformVelocityCommandCfg",
     "UniformVelocityRanges",
@@ -183,6 +190,7 @@ __all__ = [
     "root_pos_w",
     "root_quat_w",
     "sensor_data",
+    "settable_commands",
     "survived",
     "terminated_penalty",
     "terrain_levels_vel",

@@ -12,6 +12,7 @@ from lab_core.managers import CommandTerm, CommandTermCfg, TermError
 from lab_core.managers.manager_base import check_range
 from lab_core.masks import masked_copy_
 from lab_core.math import wrap_to_pi
+from lab_core.mdp.commands_settable import CommandComponent, SettableCommandTerm
 from lab_core.sampling import uniform
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class UniformVelocityCommandCfg(CommandTermCfg):
         return UniformVelocityCommand(self, env)
 
 
-class UniformVelocityCommand(CommandTerm):
+class UniformVelocityCommand(SettableCommandTerm):
     """Velocity (v_x, v_y, w_z) in the root-link frame (N, 3) [m/s, m/s, rad/s].
 
     With a heading command w_z = clip(stiffness * wrap_to_pi(heading* - heading), ang_vel_z range) in every step.
@@ -93,9 +94,8 @@ class UniformVelocityCommand(CommandTerm):
     """
 
     def __init__(self, cfg: UniformVelocityCommandCfg, env: RLEnv) -> None:
-        super().__init__(cfg, env)
+        super().__init__(cfg, env, num_components=3)
         self._data = env.scene[cfg.asset_name].data
-        self._command = torch.zeros(env.num_envs, 3, device=env.device)
         self.heading_target = torch.zeros(env.num_envs, device=env.device)
         """(N,) [rad]."""
         self.is_heading_env = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
@@ -106,8 +106,13 @@ class UniformVelocityCommand(CommandTerm):
         self.set_cfg(cfg)
 
     @property
-    def command(self) -> torch.Tensor:
-        return self._command
+    def components(self) -> tuple[CommandComponent, ...]:
+        ranges = self.cfg.ranges
+        return (
+            CommandComponent("lin_vel_x", "m/s", *ranges.lin_vel_x),
+            CommandComponent("lin_vel_y", "m/s", *ranges.lin_vel_y),
+            CommandComponent("ang_vel_z", "rad/s", *ranges.ang_vel_z),
+        )
 
     def set_cfg(self, cfg: UniformVelocityCommandCfg) -> None:
         if cfg.asset_name != self.cfg.asset_name:

@@ -40,7 +40,6 @@ def go2_rough_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
     Args:
         play: Few environments without disturbances, for watching.
     """
-    # Twice the rows and four times the contacts that random actions and falls need.
     # More than twice the rows and contacts that random actions and falls need at all levels.
     cfg = _go2_env_cfg(MuJoCoSolverCfg(njmax=250, nconmax=32))
     add_rough_terrain(

@@ -48,7 +48,7 @@ def velocity_env_cfg(
     joints = SceneEntityCfg(joint_names=tuple(joint_names), preserve_order=True)
     command = {"command_name": COMMAND}
     return ManagerBasedRLEnvCfg(
-        physics=NewtonCfg(dt=0.005, substeps=2, solver=solver),
+        physics=NewtonCfg(dt=0.005, solver=solver),
         scene=SceneCfg(
             env_spacing=2.5,
             entities={"robot": robot},
