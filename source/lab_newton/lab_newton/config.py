@@ -76,6 +76,6 @@ class NewtonCfg(PhysicsCfg):
     """Solver steps per physics step of duration ``dt``. Actuator efforts are held over them."""
     max_velocity: float | None = 1000.0
     """A world in which a joint or a floating root is faster than this [rad/s or m/s] is put back to its default state
-    and reported, as if it had gone NaN: its state is finite, but nothing can be learned from it. At the default a hinge
-    turns 5 rad in a step of 5 ms, which no integrator follows, while legs and arms stay below 100 rad/s. None: any finite
-    velocity will do."""
+    and reported, as if it had gone NaN: its state is finite, but nothing can be learned from it. At the default a
+    hinge turns 5 rad in a step of 5 ms, which no integrator follows, while legs and arms stay below 100 rad/s. None:
+    any finite velocity will do."""

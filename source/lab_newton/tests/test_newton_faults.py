@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from lab_core.errors import ConfigError
 from lab_core.physics.backend import CapacityError
 from lab_newton import MuJoCoSolverCfg
 
@@ -79,6 +80,66 @@ def test_non_finite_worlds_are_counted_once_per_call_until_they_are_read(rover):
     assert report.non_finite_worlds == 4
     assert not report.ok
     assert rover.health().ok
+
+
+def throw(backend, speed: float) -> None:
+    backend.articulations["robot"].root_com_vel_w[1, 0] = speed
+    backend.mark_written(torch.tensor([False, True, False]))
+    backend.forward()
+
+
+def spin(backend, speed: float) -> None:
+    backend.articulations["robot"].joint_vel[1, 2] = -speed
+    backend.mark_written(torch.tensor([False, True, False]))
+    backend.forward()
+
+
+@pytest.mark.parametrize("fault", [throw, spin])
+def test_a_world_that_is_too_fast_is_put_back_and_its_neighbours_never_notice(rover, fault):
+    start = rover.state_dict()
+    rover.step(2)
+    healthy = rover.state_dict()
+
+    rover.load_state_dict(start)
+    fault(rover, 1.0e6)
+    rover.step(2)
+    assert rover.non_finite.tolist() == [False, True, False]
+    assert rover.health().non_finite_worlds == 1
+    data = rover.articulations["robot"]
+    assert torch.equal(data.joint_pos[1], data.default_joint_pos[1])
+    assert torch.equal(data.joint_vel[1], data.default_joint_vel[1])
+    assert torch.equal(data.body_link_pose_w[1, 0], data.default_root_pose[1])
+    assert not data.root_com_vel_w[1].any()
+    for name, expected in rows(healthy).items():
+        assert torch.equal(rows(rover.state_dict())[name], expected), name
+    rover.step(2)
+    assert not rover.non_finite.any()
+
+
+def test_the_limit_of_velocity_is_that_of_the_configuration(make_rover):
+    """None leaves what is finite alone."""
+    flying = MuJoCoSolverCfg(contacts=False)
+    slow, unlimited = (make_rover(solver=flying, max_velocity=limit) for limit in (20.0, None))
+    for backend in (slow, unlimited):
+        data = backend.articulations["robot"]
+        data.root_com_vel_w[0, 1] = 15.0
+        data.root_com_vel_w[1, 1] = -25.0
+        data.root_com_vel_w[2, 0] = 1.0e6
+        backend.written.fill_(True)
+        backend.step(1)
+    assert slow.non_finite.tolist() == [False, True, True]
+    assert slow.health().non_finite_worlds == 2
+    assert not unlimited.non_finite.any() and unlimited.health().ok
+    assert unlimited.articulations["robot"].root_com_vel_w[2, 0] > 0.9e6
+    break_base(unlimited, float("inf"))
+    unlimited.step(1)
+    assert unlimited.non_finite.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan")])
+def test_an_impossible_limit_of_velocity_is_refused(make_rover, limit):
+    with pytest.raises(ConfigError, match="physics.max_velocity must be positive or None, got"):
+        make_rover(max_velocity=limit)
 
 
 @pytest.fixture(scope="module")
