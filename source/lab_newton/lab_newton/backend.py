@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import newton
 import numpy as np
@@ -42,6 +42,9 @@ from lab_newton.terrain import Ground
 from lab_newton.viewer import BrowserViewer
 from lab_newton.wrench import ExternalWrench
 from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
+
+if TYPE_CHECKING:
+    from lab_core.mdp import SettableCommandTerm
 
 _CONTACT_GAP = 0.1
 """Contact gap of every shape for solvers that need one [m]; Newton's default."""
@@ -330,29 +333,39 @@ class NewtonBackend(Stateful, PhysicsBackend):
         return self._health.report(self._solver.newton, strict)
 
     def render(self, camera: CameraCfg) -> np.ndarray:
-        origins = self._camera_origins(camera)
+        origins = self._origins_moved_with(camera.follow)()
         if self._renderer is None:
             with quiet_warp():
                 self._renderer = CameraRenderer(self._model)
                 return self._renderer.render(self._state, camera, origins)
         return self._renderer.render(self._state, camera, origins)
 
-    def open_viewer(self, camera: CameraCfg, host: str = "127.0.0.1", port: int = 8080) -> BrowserViewer:
+    def open_viewer(
+        self,
+        camera: CameraCfg,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        commands: Mapping[str, SettableCommandTerm] | None = None,
+        on_reset: Callable[[], None] | None = None,
+    ) -> BrowserViewer:
         # On terrain every environment stands at its own place already.
         spacing = self._scene.env_spacing if self.terrain is None else 0.0
-        origins = self._camera_origins(camera)
-        viewer = BrowserViewer(self._model, lambda: self._state, camera, origins, spacing, host, port)
+        entity = next(iter(self.articulations), None) if camera.follow is None else camera.follow
+        origins = self._origins_moved_with(entity)
+        viewer = BrowserViewer(
+            self._model, lambda: self._state, origins, camera, spacing, host, port, commands or {}, on_reset
+        )
         self._viewers.append(viewer)
         return viewer
 
-    def _camera_origins(self, camera: CameraCfg) -> np.ndarray:
-        """(N, 3) what the camera of each environment is placed relative to [m]."""
-        if camera.follow is None:
-            return self.env_origins.cpu().numpy()
-        if camera.follow not in self.articulations:
-            raise UnknownNameError(unknown_name_message("entity", camera.follow, self.articulations))
-        data = self.articulations[camera.follow]
-        return (data.root_link_pose_w - data.default_root_pose)[:, :3].cpu().numpy()
+    def _origins_moved_with(self, entity: str | None) -> Callable[[], np.ndarray]:
+        """Gives (N, 3) the environments' origins, moved as far as the entity's root is from its default [m]."""
+        if entity is None:
+            return lambda: self.env_origins.cpu().numpy()
+        if entity not in self.articulations:
+            raise UnknownNameError(unknown_name_message("entity", entity, self.articulations))
+        data = self.articulations[entity]
+        return lambda: (data.root_link_pose_w - data.default_root_pose)[:, :3].cpu().numpy()
 
     def close(self) -> None:
         for viewer in self._viewers:

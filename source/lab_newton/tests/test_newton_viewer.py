@@ -15,7 +15,8 @@ import pytest
 
 from lab_core.errors import LabError
 from lab_core.scene import CameraCfg
-from lab_newton.viewer import foremost, free_port
+from lab_newton.viewer.address import free_port
+from lab_newton.viewer.browser import foremost
 
 CAMERA = CameraCfg(eye=(1.4, 1.4, 1.2), target=(0.0, 0.0, 0.4))
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -31,8 +32,8 @@ def test_a_taken_port_gives_the_next_free_one():
 
 def test_the_first_view_is_of_a_world_that_no_other_hides():
     grid = np.array([[x, y, 0.0] for x in (-2.0, 2.0) for y in (-2.0, 2.0)])
-    assert foremost(grid, np.array([5.0, 0.0, 1.0]))[0] == 2.0
-    assert foremost(grid, np.array([-1.0, -1.0, 1.0])).tolist() == [-2.0, -2.0, 0.0]
+    assert grid[foremost(grid, np.array([5.0, 0.0, 1.0]))][0] == 2.0
+    assert grid[foremost(grid, np.array([-1.0, -1.0, 1.0]))].tolist() == [-2.0, -2.0, 0.0]
 
 
 def test_an_address_of_another_machine_is_refused():

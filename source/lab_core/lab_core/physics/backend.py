@@ -15,6 +15,7 @@ from lab_core.errors import ConfigError, LabError
 from lab_core.terrain import Terrain, generate_terrain
 
 if TYPE_CHECKING:
+    from lab_core.mdp import SettableCommandTerm
     from lab_core.scene import ArticulationData, CameraCfg, SceneCfg
     from lab_core.sensors import SensorData
 
@@ -52,12 +53,16 @@ class HealthReport:
 
 
 class Viewer(Protocol):
-    """A live view of the scene."""
+    """A live view of the scene, with controls."""
 
     url: str
 
-    def update(self) -> None:
-        """Shows the current state."""
+    def should_step(self) -> bool:
+        """Whether to make the next step: not while the view says pause, except when it asks for a single step."""
+        ...
+
+    def update(self, status: str = "") -> None:
+        """Does what people asked for in the view, and shows the current state and ``status``, a short text."""
 
     def close(self) -> None:
         """Stops serving."""
@@ -175,8 +180,21 @@ class PhysicsBackend(ABC):
         """Returns a uint8 RGB picture ``(height, width, 3)`` of the scene."""
         raise LabError(f"The {self.cfg.backend!r} physics backend cannot render. Use 'newton' for videos.")
 
-    def open_viewer(self, camera: CameraCfg, host: str = "127.0.0.1", port: int = 8080) -> Viewer:
-        """Serves a live view on ``http://host:port``."""
+    def open_viewer(
+        self,
+        camera: CameraCfg,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        commands: Mapping[str, SettableCommandTerm] | None = None,
+        on_reset: Callable[[], None] | None = None,
+    ) -> Viewer:
+        """Serves a live view on ``http://host:port``, or at the next free port.
+
+        Args:
+            camera: The first view; what it follows can be followed there.
+            commands: Commands to control there, by name.
+            on_reset: What to do when somebody asks for a reset there; without it nobody can.
+        """
         raise LabError(f"The {self.cfg.backend!r} physics backend has no viewer. Use 'newton' to watch the robot.")
 
     def close(self) -> None:
