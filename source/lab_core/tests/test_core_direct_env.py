@@ -24,10 +24,11 @@ class AgeEnvCfg(DirectRLEnvCfg):
 
 
 class AgeEnv(DirectRLEnv):
-    """Observes the age of the episode, in a buffer that it keeps."""
+    """Observes the age of the episode, and remembers where the joints began, in buffers that it keeps."""
 
     def _setup(self) -> None:
         self.age = torch.zeros(self.num_envs, 1)
+        self.start = torch.zeros(self.num_envs, 2)
         self.answers = {}
 
     def _apply_action(self) -> None:
@@ -45,6 +46,10 @@ class AgeEnv(DirectRLEnv):
         return self.answers.get("dones", (torch.zeros_like(out_of_time), out_of_time))
 
     def _reset_state(self, mask):
+        self.scene["robot"].write_joint_state(torch.full((N, 2), 0.5), torch.zeros(N, 2), mask)
+
+    def _reset_buffers(self, mask):
+        self.start[mask] = self.scene["robot"].data.joint_pos[mask]
         return {}
 
 
@@ -52,6 +57,16 @@ class AgeEnv(DirectRLEnv):
 def env() -> AgeEnv:
     cartpole = analytic_cartpole_env_cfg(num_envs=N)
     return AgeEnvCfg(physics=cartpole.physics, scene=cartpole.scene, decimation=2, episode_length_s=2 / 60).build()
+
+
+def test_buffers_are_reset_in_the_state_that_the_episode_starts_from(env):
+    """In a drawn one, and in one from outside."""
+    assert env.start.unique().tolist() == [0.5]
+    state = env.scene.get_state()
+    state["articulation"]["robot"]["joint_position"].fill_(0.7)
+    env.reset_to(state, mask=[1, 3])
+    assert env.start[:, 0].tolist() == pytest.approx([0.5, 0.7, 0.5, 0.7])
+    assert env.scene["robot"].data.joint_pos[:, 0].tolist() == pytest.approx([0.5, 0.7, 0.5, 0.7])
 
 
 def test_observations_are_owned_also_where_the_task_keeps_a_buffer(env):

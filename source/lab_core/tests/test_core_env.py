@@ -10,7 +10,7 @@ import torch
 from lab_core.config import MISSING
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import ConfigError, IncompleteConfigError, LabError
-from lab_core.managers import EventTermCfg
+from lab_core.managers import EventTermCfg, ManagerTermBase, RewardTermCfg
 from lab_core.seeding import make_generator
 from lab_core.terrain import TerrainLevels
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
@@ -163,6 +163,36 @@ def test_reset_to_reproduces_a_stored_trajectory():
     env.reset()
     env.reset_to(state)
     assert all(torch.equal(env.step(action)[0]["policy"], want) for action, want in zip(actions, expected, strict=True))
+
+
+class travel(ManagerTermBase):
+    """How far the first joint moved in the step."""
+
+    def __init__(self, cfg, env) -> None:
+        super().__init__(cfg, env)
+        self.position = torch.zeros(env.num_envs)
+
+    def reset(self, mask: torch.Tensor) -> None:
+        self.position[mask] = self._joint()[mask]
+
+    def __call__(self, env) -> torch.Tensor:
+        moved = self._joint() - self.position
+        self.position.copy_(self._joint())
+        return moved
+
+    def _joint(self) -> torch.Tensor:
+        return self._env.scene["robot"].data.joint_pos[:, 0]
+
+
+def test_class_terms_are_reset_in_the_state_that_reset_to_sets():
+    cfg = analytic_cartpole_env_cfg(num_envs=4)
+    cfg.rewards = {"travel": RewardTermCfg(func=travel)}
+    env = cfg.build()
+    state = env.scene.get_state()
+    state["articulation"]["robot"]["joint_position"][:, 0] = 2.0
+    env.reset_to(state, mask=[1, 2])
+    assert env.step(torch.zeros(4, 1))[1].abs().max() < 1e-3, "the jump to 2 m is no travel"
+    assert (env.scene["robot"].data.joint_pos[:, 0] > 1.5).tolist() == [False, True, True, False]
 
 
 def test_reset_to_refuses_a_state_that_does_not_fit_before_anything_moves():

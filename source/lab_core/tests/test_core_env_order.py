@@ -21,6 +21,7 @@ WATCHED = {
     "metrics_manager": ("compute", "reset"),
     "recorder_manager": ("record_pre_step", "record_post_step", "record_pre_reset", "record_post_reset", "reset"),
     "physics": ("step", "reset", "forward"),
+    "scene": ("set_state",),
 }
 
 RESET = [
@@ -115,11 +116,14 @@ def test_reset_order(env, calls):
 
 
 def test_reset_to_order(env, calls):
+    """As a reset; the given state replaces the drawn one before any manager is reset."""
     env.reset_to(env.scene.get_state())
+    drawn = RESET.index("event_manager.apply(reset)") + 1
     assert calls == [
         "recorder_manager.record_pre_reset",
-        *RESET,
-        "physics.forward",
+        *RESET[:drawn],
+        "scene.set_state",
+        *RESET[drawn:],
         "recorder_manager.record_post_reset",
         "command_manager.refresh",
         "observation_manager.compute(update_history=mask)",

@@ -47,7 +47,10 @@ class CountingEnv(DirectRLEnv):
         died = self.even & (self.episode_length_buf >= self.cfg.death_age)
         return died, self.episode_length_buf >= self.max_episode_length
 
-    def _reset_state(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+    def _reset_state(self, mask: torch.Tensor) -> None:
+        pass
+
+    def _reset_buffers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         return {"Metrics/resets": mask.float().sum()}
 
 

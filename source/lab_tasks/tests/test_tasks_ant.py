@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from lab_core.envs import ManagerBasedRLEnv, RLEnv
+from lab_core.envs import RLEnv
 from lab_core.math import quat_from_euler_xyz
 from lab_core.registry import get_task
 from lab_core.testing import check_masked_reset
@@ -51,8 +51,6 @@ def act(env: RLEnv, action: float) -> None:
 def start_here(env: RLEnv) -> None:
     """Begins an episode in the present state."""
     env._reset_managers(env._all)
-    if not isinstance(env, ManagerBasedRLEnv):  # where the reset itself draws a state
-        env._last_position.copy_(env.scene["robot"].data.root_link_pose_w[:, :2])
 
 
 def reward_here(env: RLEnv) -> torch.Tensor:
@@ -243,6 +241,34 @@ def test_resets_start_near_the_default_pose(pair):
         assert data.joint_vel.abs().max() <= 0.1
         assert torch.equal(data.root_link_pose_w, data.default_root_pose)
         assert not data.root_com_vel_w.any()
+
+
+def test_a_state_from_outside_is_no_progress(pair):
+    some = torch.tensor([True, False, True, False])
+    rewards = []
+    for env in pair:
+        env.reset(seed=3)
+        state = env.scene.get_state()
+        state["articulation"]["robot"]["root_pose"][:, :2] += torch.tensor([30.0, -4.0])
+        env.reset_to(state, mask=some)
+        assert (env.scene["robot"].data.root_link_pose_w[:, 0] > 29.0).tolist() == some.tolist()
+        rewards.append(env.step(torch.zeros(N, 8))[1])
+        assert (rewards[-1] - 1.1 / 60).abs().max() < 0.1
+    torch.testing.assert_close(*rewards, atol=1e-6, rtol=0.0)
+
+
+def test_the_way_back_of_a_broken_world_is_no_progress(pair):
+    """Physics puts a world that goes non-finite to its default state inside the step, here 30 m back."""
+    for env in pair:
+        env.reset(seed=3)
+        put(env, [30.0, 0.0, 0.7, 0.0, 0.0, 0.0, 1.0])
+        start_here(env)
+        env.scene["robot"].write_joint_state(*(torch.full((N, 8), value) for value in (0.0, math.nan)), mask=[2])
+        _, reward, terminated, _, _ = env.step(torch.zeros(N, 8))
+        assert terminated.tolist() == [False, False, True, False]
+        assert reward[2].item() == pytest.approx(0.6 / 60 - 2.0, abs=1e-3)
+        assert (reward[[0, 1, 3]] - 1.1 / 60).abs().max() < 0.1
+        assert env.health().non_finite_worlds == 1
 
 
 def test_progress_resets_only_its_rows(pair):

@@ -26,8 +26,9 @@ class DirectRLEnvCfg(RLEnvCfg):
 class DirectRLEnv(RLEnv):
     """A task as methods; they see masks, never indices.
 
-    A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones` and
-    :meth:`_reset_state`. The current action is ``self.actions`` (N, A). What these methods return may be a live buffer.
+    A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones`,
+    :meth:`_reset_state` and, if it keeps buffers or logs something, :meth:`_reset_buffers`. The current action is
+    ``self.actions`` (N, A). What these methods return may be a live buffer.
 
     Raises:
         TermError: one of them returned a tensor of another shape or type than it should.
@@ -59,9 +60,14 @@ class DirectRLEnv(RLEnv):
         """Returns terminated and time-out (N,) bool."""
 
     @abstractmethod
-    def _reset_state(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
-        """Writes a start state into the worlds of ``mask`` (N,) bool, which hold the default state, and clears the
-        task's buffers there. Returns values to log, 0-d each."""
+    def _reset_state(self, mask: torch.Tensor) -> None:
+        """Writes a start state into the worlds of ``mask`` (N,) bool, which hold the default state."""
+
+    def _reset_buffers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        """Clears the task's buffers in the worlds of ``mask`` (N,) bool, which hold the state that the episode starts
+        from: a drawn one, or one from outside. Returns values to log, 0-d each."""
+        del mask
+        return {}
 
     def _process_action(self, actions: torch.Tensor) -> None:
         self.actions.copy_(self._action_check(actions))
@@ -88,6 +94,10 @@ class DirectRLEnv(RLEnv):
         check_tensor(observations.get("policy"), shape, f"{type(self).__name__}._get_observations: 'policy'")
         return {name: value.clone() for name, value in observations.items()}
 
+    def _draw_state(self, mask: torch.Tensor) -> None:
+        super()._draw_state(mask)
+        self._reset_state(mask)
+
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         masked_copy_(self.actions, 0.0, mask)
-        return self._reset_state(mask) | super()._reset_managers(mask)
+        return self._reset_buffers(mask) | super()._reset_managers(mask)

@@ -229,10 +229,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
                 self.generator.set_state(make_generator(self.seed, self.device, "environment").get_state())
                 self.physics.seed(self.seed)
                 self.scene.seed(self.seed)
-            self._reset_worlds(mask)
-            if state is not None:
-                self.scene.set_state(state, mask, is_relative)
-                self.physics.forward()
+            self._reset_worlds(mask, state, is_relative)
             self.recorder_manager.record_post_reset(mask)
             self._refresh_commands(mask)
             observations = self._compute_observations(update_history=mask)
@@ -242,12 +239,16 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.extras = {"log": self._log.values()}
         return self.get_observations(), self.extras
 
-    def _reset_worlds(self, mask: torch.Tensor) -> None:
+    def _reset_worlds(
+        self, mask: torch.Tensor, state: Mapping[str, Any] | None = None, is_relative: bool = False
+    ) -> None:
+        """Managers come after the state, drawn or given: terms that measure changes begin where the episode does."""
         self._reset_mask, self._reset_ids = mask, None
         self._compute_curriculum(mask)
         self.scene.reset(mask)
-        step_count = self.common_step_counter
-        self.event_manager.apply("reset", mask=mask, global_env_step_count=step_count)
+        self._draw_state(mask)
+        if state is not None:
+            self.scene.set_state(state, mask, is_relative)
         self._log.update(self._reset_managers(mask), mask.any())
         masked_copy_(self.episode_length_buf, 0, mask)
         self.physics.forward()
@@ -335,6 +336,10 @@ class RLEnv(VectorEnv, Stateful, ABC):
     def _compute_curriculum(self, mask: torch.Tensor) -> None:
         """Adapts the difficulty before the worlds of ``mask`` are reset."""
 
+    def _draw_state(self, mask: torch.Tensor) -> None:
+        """Writes a start state into the worlds of ``mask``, which hold the default state."""
+        self.event_manager.apply("reset", mask=mask, global_env_step_count=self.common_step_counter)
+
     def _compute_commands(self) -> None:
         """Advances commands after the reset."""
 
@@ -342,7 +347,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """Adapts the commands of ``mask`` to the state after a reset from outside."""
 
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
-        """Resets managers and returns what they log."""
+        """Resets managers, in the state that the episode starts from, and returns what they log."""
         return self.event_manager.reset(mask) | self.recorder_manager.reset(mask)
 
     def _set_spaces(self, num_actions: int, observations: dict[str, Any]) -> None:

@@ -86,6 +86,7 @@ class AntDirectEnv(DirectRLEnv):
         data, actions = self.robot.data, self.actions
         position = data.root_link_pose_w[:, :2]
         progress = approach(position - self._last_position, self._to_target()) / self.step_dt
+        progress.masked_fill_(self.physics.non_finite, 0.0)  # they were put back to their default state
         self._last_position.copy_(position)
         terminated = self.reset_terminated.float()
         heading = self._heading_proj()
@@ -104,14 +105,16 @@ class AntDirectEnv(DirectRLEnv):
         too_low = self.robot.data.root_link_pose_w[:, 2] < self.cfg.minimum_height
         return too_low, self.episode_length_buf >= self.max_episode_length
 
-    def _reset_state(self, mask: torch.Tensor) -> dict[str, Any]:
+    def _reset_state(self, mask: torch.Tensor) -> None:
         data, cfg = self.robot.data, self.cfg
         shape = data.joint_pos.shape
         position = data.default_joint_pos + uniform(-cfg.joint_pos_noise, cfg.joint_pos_noise, shape, self.generator)
         velocity = data.default_joint_vel + uniform(-cfg.joint_vel_noise, cfg.joint_vel_noise, shape, self.generator)
         limits = data.soft_joint_pos_limits
         self.robot.write_joint_state(position.clamp(limits[..., 0], limits[..., 1]), velocity, mask)
-        masked_copy_(self._last_position, data.root_link_pose_w[:, :2], mask)
+
+    def _reset_buffers(self, mask: torch.Tensor) -> dict[str, Any]:
+        masked_copy_(self._last_position, self.robot.data.root_link_pose_w[:, :2], mask)
         return {"Metrics/success_rate": masked_mean(self.reset_time_outs.float(), mask)}
 
     def _to_target(self) -> torch.Tensor:

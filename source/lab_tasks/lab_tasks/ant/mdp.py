@@ -62,6 +62,8 @@ def base_heading_proj(env: RLEnv, target_pos: Target, asset_cfg: SceneEntityCfg 
 class progress_reward(ManagerTermBase):
     """How much nearer the root link came to the target in this step, per second [m/s].
 
+    Not where the physics put a world that went non-finite back to its default state: that jump is no progress either.
+
     Parameters:
         target_pos: See the module.
     """
@@ -78,7 +80,7 @@ class progress_reward(ManagerTermBase):
         now = self._now()
         nearer = approach(now - self._position, vector_to_target(env, target_pos, asset_cfg))
         self._position.copy_(now)
-        return nearer / env.step_dt
+        return nearer.masked_fill_(env.physics.non_finite, 0.0) / env.step_dt
 
     def _now(self) -> torch.Tensor:
         return self._env.scene[self.cfg.params["asset_cfg"].name].data.root_link_pose_w[:, :2]

@@ -88,7 +88,7 @@ class CartpoleDirectEnv(DirectRLEnv):
         out_of_bounds = self.robot.data.joint_pos[:, self.cart].abs() > self.cfg.max_cart_pos
         return out_of_bounds, self.episode_length_buf >= self.max_episode_length
 
-    def _reset_state(self, mask: torch.Tensor) -> dict[str, Any]:
+    def _reset_state(self, mask: torch.Tensor) -> None:
         data, cfg = self.robot.data, self.cfg
         position, velocity = data.default_joint_pos.clone(), data.default_joint_vel.clone()
         for joint, pos_range, vel_range in (
@@ -99,4 +99,6 @@ class CartpoleDirectEnv(DirectRLEnv):
             velocity[:, joint] += uniform(*vel_range, (self.num_envs,), self.generator)
         limits = data.soft_joint_pos_limits
         self.robot.write_joint_state(position.clamp(limits[..., 0], limits[..., 1]), velocity, mask)
+
+    def _reset_buffers(self, mask: torch.Tensor) -> dict[str, Any]:
         return {"Metrics/success_rate": masked_mean(self.reset_time_outs.float(), mask)}
