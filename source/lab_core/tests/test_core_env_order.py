@@ -19,7 +19,10 @@ WATCHED = {
     "command_manager": ("update_metrics", "compute", "refresh", "reset"),
     "curriculum_manager": ("compute", "reset"),
     "metrics_manager": ("compute", "reset"),
-    "recorder_manager": ("record_pre_step", "record_post_step", "record_pre_reset", "record_post_reset", "reset"),
+    "recorder_manager": (
+        *("record_pre_step", "record_pre_physics", "record_post_step", "record_pre_reset", "record_post_reset"),
+        *("reset", "interrupt", "finish_step"),
+    ),
     "physics": ("step", "reset", "forward"),
     "scene": ("set_state",),
 }
@@ -75,18 +78,20 @@ STEP = [
     "action_manager.process_action",
     "recorder_manager.record_pre_step",
     "action_manager.apply_action",
+    "recorder_manager.record_pre_physics",
     "physics.step",
     "termination_manager.compute",
     "reward_manager.compute",
     "command_manager.update_metrics",
     "metrics_manager.compute",
-    "recorder_manager.record_post_step",
     "observation_manager.compute(update_history=False)",
+    "recorder_manager.record_post_step",
     "recorder_manager.record_pre_reset",
     *RESET,
     "recorder_manager.record_post_reset",
     "command_manager.compute",
     "observation_manager.compute(update_history=True)",
+    "recorder_manager.finish_step",
 ]
 
 
@@ -100,13 +105,14 @@ def test_step_order_with_interval_events_and_without_final_obs(env, calls, monke
     monkeypatch.setattr(env.event_manager, "has_mode", lambda mode: True)
     env.step(torch.zeros(3, 1))
     expected = [call for call in STEP if call != "observation_manager.compute(update_history=False)"]
-    expected[-1:-1] = ["event_manager.apply(interval)", "physics.forward"]
+    expected[-2:-2] = ["event_manager.apply(interval)", "physics.forward"]
     assert calls == expected
 
 
 def test_reset_order(env, calls):
     env.reset()
     assert calls == [
+        "recorder_manager.interrupt",
         "recorder_manager.record_pre_reset",
         *RESET,
         "recorder_manager.record_post_reset",
@@ -120,6 +126,7 @@ def test_reset_to_order(env, calls):
     env.reset_to(env.scene.get_state())
     drawn = RESET.index("event_manager.apply(reset)") + 1
     assert calls == [
+        "recorder_manager.interrupt",
         "recorder_manager.record_pre_reset",
         *RESET[:drawn],
         "scene.set_state",

@@ -20,6 +20,7 @@ from lab_core.errors import ConfigError, LabError
 from lab_core.managers import EventManager, EventTermCfg, NullRecorderManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.recorder import RecorderCfg, RecorderManager
 from lab_core.registry import backend_class
 from lab_core.scene import Scene, SceneCfg
 from lab_core.seeding import make_generator, seed_everything
@@ -48,6 +49,8 @@ class RLEnvCfg:
     compute_final_obs: bool = True
     """Whether ``extras["final_obs"]`` holds the observation before the reset."""
     events: dict[str, EventTermCfg | None] = field(default_factory=dict)
+    recorder: RecorderCfg | None = None
+    """What to record from the first step on; None: nothing."""
 
     def build(self, device: str | torch.device = "cpu") -> RLEnv:
         """Returns the environment of this configuration."""
@@ -63,7 +66,10 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}
     _state_fields = ("common_step_counter",)
-    _state_exclude = ("extras", "physics", "reward_buf", "_all", "_np_random", "_reset_mask", "_reset_ids")
+    _state_exclude = (
+        *("extras", "final_obs_buf", "physics", "reward_buf"),
+        *("_all", "_np_random", "_reset_mask", "_reset_ids"),
+    )
 
     def __init__(self, cfg: RLEnvCfg, device: str | torch.device = "cpu") -> None:
         """Builds the environment and resets all worlds.
@@ -109,6 +115,8 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.reset_buf, self.reset_terminated, self.reset_time_outs = flags(), flags(), flags()
         self.reward_buf = torch.zeros(self.num_envs, device=self.device)
         self.extras: dict[str, Any] = {}
+        self.final_obs_buf: Observations = {}
+        """The end of the latest step as ``extras["final_obs"]`` shows it; empty where it is not computed."""
         self._all = torch.ones_like(self.reset_buf)
         self._log = EpisodeLog(self.device)
         self._reset_mask = self._all
@@ -117,11 +125,13 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
         self.event_manager = EventManager(self.cfg.events, self)
         self.event_manager.apply("prestartup")
-        self.recorder_manager = NullRecorderManager()
+        self.recorder_manager: NullRecorderManager = NullRecorderManager()
         with torch.no_grad():
             self._load_managers()
             self.event_manager.apply("startup")
             self.reset()
+            if self.cfg.recorder is not None:
+                self.recorder_manager = RecorderManager(self.cfg.recorder, self)
 
     # Step and reset ------------------------------------------------------------------------------------------------
 
@@ -130,9 +140,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
     ) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advances every world by ``step_dt`` and resets those that are done.
 
-        Order: process the action; record; apply the action; physics (all ``decimation`` steps in one call); counters;
-        terminations; rewards and metrics; record; observe the end of the step (``final_obs``); reset the done worlds;
-        commands; interval events; observe. Rewards and terminations see the state before the reset and the old
+        Order: process the action; record; apply the action; record; physics (all ``decimation`` steps in one call);
+        counters; terminations; rewards and metrics; observe the end of the step (``final_obs``); record; reset the done
+        worlds; commands; interval events; observe. Rewards and terminations see the state before the reset and the old
         command; the returned observations see the state after it.
 
         Args:
@@ -150,20 +160,21 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self._process_action(actions)
             self.recorder_manager.record_pre_step()
             self._apply_action()
+            self.recorder_manager.record_pre_physics()
             self.physics.step(self.cfg.decimation)
 
             self.episode_length_buf += 1
             self.common_step_counter += 1
             self._compute_dones()
             self._compute_reward()
-            self.recorder_manager.record_post_step()
 
             reward, terminated, truncated = (
                 buffer.clone() for buffer in (self.reward_buf, self.reset_terminated, self.reset_time_outs)
             )
             extras: dict[str, Any] = {}
             if self.cfg.compute_final_obs:
-                extras["final_obs"] = self._compute_observations(update_history=False)
+                extras["final_obs"] = self.final_obs_buf = self._compute_observations(update_history=False)
+            self.recorder_manager.record_post_step()
             if not self.cfg.is_finite_horizon:
                 extras["time_outs"] = truncated & ~terminated
             self.recorder_manager.record_pre_reset(self.reset_buf)
@@ -176,6 +187,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
                 self.physics.forward()
             observations = self._compute_observations(update_history=True)
             _write(self._observations, observations)
+            self.recorder_manager.finish_step()
         extras["reset_count"] = self.reset_buf.sum()
         extras["log"] = self._log.values()
         self.extras = extras
@@ -223,6 +235,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         is_relative: bool = False,
     ) -> tuple[Observations, dict[str, Any]]:
         with torch.no_grad():
+            self.recorder_manager.interrupt(mask)
             self.recorder_manager.record_pre_reset(mask)
             if seed is not None:
                 self.seed = seed_everything(seed, self.cfg.deterministic)
@@ -274,11 +287,20 @@ class RLEnv(VectorEnv, Stateful, ABC):
         Raises:
             LabError: the state belongs to another environment.
         """
+        with torch.no_grad():
+            self.recorder_manager.interrupt(self._all)
         try:
             super().load_state_dict(state["environment"])
             self.physics.load_state_dict(state["physics"])
         except (KeyError, ValueError) as error:
             raise LabError(f"The stored environment state does not fit this environment: {error}") from error
+        with torch.no_grad():
+            self.recorder_manager.record_post_reset(self._all)
+
+    @property
+    def obs_buf(self) -> Observations:
+        """The latest observations as live buffers, which the next step overwrites."""
+        return self._observations
 
     def get_observations(self) -> Observations:
         """Returns the latest observations again, as owned copies."""
@@ -300,8 +322,10 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Releases the physics; called once by ``close()``."""
-        self.recorder_manager.close()
-        self.physics.close()
+        try:
+            self.recorder_manager.close()
+        finally:
+            self.physics.close()
 
     # What kinds of environments add --------------------------------------------------------------------------------
 

@@ -13,8 +13,11 @@ class NullRecorderManager(Stateful):
     def record_pre_step(self) -> None:
         """After the action is taken over, before it is applied."""
 
+    def record_pre_physics(self) -> None:
+        """After the action is applied, before the physics runs."""
+
     def record_post_step(self) -> None:
-        """After terminations, rewards and metrics, before anything is reset."""
+        """After terminations, rewards, metrics and final observations, before anything is reset."""
 
     def record_pre_reset(self, mask: torch.Tensor) -> None:
         """Before the environments of ``mask`` (N,) bool are reset: their last state is still there."""
@@ -25,6 +28,12 @@ class NullRecorderManager(Stateful):
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         """Returns what to log about the episodes that ended."""
         return {}
+
+    def interrupt(self, mask: torch.Tensor) -> None:
+        """Before the environments of ``mask`` (N,) bool are reset, or changed, from outside of a step."""
+
+    def finish_step(self) -> None:
+        """At the end of a step: all that needs the host. The other hooks of a step stay on the device."""
 
     def close(self) -> None:
         """Finishes all files."""

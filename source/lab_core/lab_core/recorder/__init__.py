@@ -1,0 +1,24 @@
+"""Recording of every step: what to record, episodes, files, and readers."""
+
+from lab_core.recorder.config import DatasetCfg, RecorderCfg, RecorderTermCfg, RetentionCfg
+from lab_core.recorder.episode import Episode, EpisodeBatch, EpisodeInfo, EpisodeSink
+from lab_core.recorder.errors import DatasetError, RecorderError
+from lab_core.recorder.manager import RecorderManager, Transition
+from lab_core.recorder.transition import MaskedRows, RecordField
+
+__all__ = [
+    "DatasetCfg",
+    "DatasetError",
+    "Episode",
+    "EpisodeBatch",
+    "EpisodeInfo",
+    "EpisodeSink",
+    "MaskedRows",
+    "RecordField",
+    "RecorderCfg",
+    "RecorderError",
+    "RecorderManager",
+    "RecorderTermCfg",
+    "RetentionCfg",
+    "Transition",
+]

@@ -1,0 +1,89 @@
+"""What to record, how much of it to keep, and where to write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from lab_core.config import MISSING
+from lab_core.managers.manager_base import TermCfg
+
+Phase = Literal["pre_step", "pre_physics", "post_step", "post_reset"]
+"""When a term is read.
+
+``pre_step``: the action is taken over, nothing has moved: the observation that the policy was given, the action, the
+state before the step. ``pre_physics``: joint targets are written, the physics is about to run. ``post_step``:
+terminations and rewards are known, nothing has been reset: the next state, also of worlds that are done.
+``post_reset``: once per episode, when it begins.
+"""
+
+ExportMode = Literal["all", "successful", "separate"]
+
+
+@dataclass(kw_only=True)
+class RecorderTermCfg(TermCfg):
+    """``func(env, **params) -> value`` with value (N, ...), a nested dict of such, or :class:`MaskedRows`.
+
+    The function is called once when the recorder is built; the shapes and types that it returns then are those of its
+    buffers. It may return live buffers of the environment, which are copied, must draw nothing at random and change
+    nothing. An empty dict records nothing.
+    """
+
+    phase: Phase = MISSING
+    key: str | None = None
+    """Where its values are stored; ``/`` nests. None: the name of the term."""
+
+
+@dataclass(kw_only=True)
+class RetentionCfg:
+    """Keeps the running episode of every world in a ring, until it has ended and been handed on."""
+
+    max_episode_length: int | None = None
+    """Steps that are kept of an episode. None: the environment's ``max_episode_length``."""
+    on_overflow: Literal["error", "drop_oldest"] = "error"
+    """What happens when an episode grows longer than this. ``drop_oldest`` keeps its latest steps; the episode says how
+    many were dropped and has no initial state to replay from."""
+    memory_limit_gib: float = 8.0
+    """The recorder refuses to start when the ring would take more."""
+
+
+@dataclass(kw_only=True)
+class DatasetCfg:
+    """Writes episodes that have ended to HDF5 files, in a thread of its own."""
+
+    folder: Path = MISSING
+    name: str = "dataset"
+    """Files are called ``<name>-00000.hdf5``, ..."""
+    mode: ExportMode = "all"
+    """Which episodes: all; the successful ones; or all, the failed ones in files ``<name>_failed-00000.hdf5``, ..."""
+    existing: Literal["refuse", "overwrite", "resume"] = "refuse"
+    """What to do when the folder already holds files of this name."""
+    env_name: str = ""
+    """Task id, stored in the files."""
+    label: str = ""
+    """Regime of the episodes, such as ``walking``, stored with each of them."""
+    compression: int = 0
+    """Level of gzip, 1 .. 9. 0 stores plain arrays, which readers can map into memory."""
+    shard_megabytes: float = 64.0
+    """A file is finished when it holds so much."""
+    shard_seconds: float = 60.0
+    """A file with an episode in it is finished at the latest after this time: what a crash can cost."""
+
+
+@dataclass(kw_only=True)
+class RecorderCfg:
+    """A recorder; an environment whose configuration has one records from its first step on."""
+
+    terms: dict[str, RecorderTermCfg | None] = MISSING
+    """What to record; see :mod:`lab_core.recorder.presets`."""
+    retention: RetentionCfg | None = field(default_factory=RetentionCfg)
+    """None: nothing is kept, for consumers that take each step as it comes."""
+    dataset: DatasetCfg | None = None
+    """Files to write; needs ``retention``."""
+    success: str | Callable[..., Any] | None = None
+    """Which episodes succeed: those that end in a step in which this termination term, or ``func(env) -> (N,) bool``,
+    is true. None: the termination term ``success`` if the task has one; else no episode does."""
+    poison_views: bool = False
+    """Debugging: fill the buffers with NaN when a new step begins, so that a consumer that reads too late notices."""

@@ -1,0 +1,33 @@
+"""Sets of recorder terms."""
+
+from __future__ import annotations
+
+from lab_core.recorder import terms
+from lab_core.recorder.config import RecorderTermCfg
+
+
+def action_state_terms() -> dict[str, RecorderTermCfg | None]:
+    """Returns the keys of Isaac Lab's action-state recorder: initial state, observations, actions and states."""
+    return {
+        "initial_state": RecorderTermCfg(func=terms.scene_state, phase="post_reset"),
+        "obs": RecorderTermCfg(func=terms.observations, phase="pre_step"),
+        "actions": RecorderTermCfg(func=terms.actions, phase="pre_step"),
+        "processed_actions": RecorderTermCfg(func=terms.processed_actions, phase="pre_physics"),
+        "states": RecorderTermCfg(func=terms.scene_state, phase="post_step"),
+    }
+
+
+def transition_terms() -> dict[str, RecorderTermCfg | None]:
+    """Returns what learning from a step and repeating an episode need: both ends of every step, the command, the
+    effort that entered the solver, reward and end, and the conditions that the episode began with."""
+    return {
+        **action_state_terms(),
+        "initial_conditions": RecorderTermCfg(func=terms.InitialConditions, phase="post_reset"),
+        "pre_states": RecorderTermCfg(func=terms.scene_state, phase="pre_step"),
+        "commands": RecorderTermCfg(func=terms.commands, phase="pre_step"),
+        "applied_effort": RecorderTermCfg(func=terms.applied_effort, phase="post_step"),
+        "rewards": RecorderTermCfg(func=terms.rewards, phase="post_step"),
+        "terminated": RecorderTermCfg(func=terms.terminated, phase="post_step"),
+        "truncated": RecorderTermCfg(func=terms.truncated, phase="post_step"),
+        "dones": RecorderTermCfg(func=terms.dones, phase="post_step"),
+    }

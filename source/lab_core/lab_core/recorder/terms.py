@@ -1,0 +1,179 @@
+"""What can be recorded: functions for :class:`RecorderTermCfg`, with the phase in which each makes sense."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lab_core.managers.manager_base import ManagerTermBase
+from lab_core.recorder.errors import RecorderError
+from lab_core.state import named_tensors
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+Values = dict[str, Any]
+
+# Before the step ------------------------------------------------------------------------------------------------------
+
+
+def observations(env: RLEnv, group: str = "policy") -> torch.Tensor | Values:
+    """``pre_step``: the observations of a group that the policy was given, with their noise."""
+    return _group(env.obs_buf, group)
+
+
+def actions(env: RLEnv) -> torch.Tensor:
+    """``pre_step``: (N, A) what the policy asked for."""
+    manager = getattr(env, "action_manager", None)
+    return env.actions if manager is None else manager.action  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def commands(env: RLEnv) -> Values:
+    """``pre_step``: term -> (N, D), the commands that the policy followed; nothing where there are none."""
+    manager = getattr(env, "command_manager", None)
+    return {} if manager is None else {name: manager.get_command(name) for name in manager.term_names}
+
+
+def processed_actions(env: RLEnv) -> torch.Tensor | Values:
+    """``pre_physics``: (N, A') the targets of all action terms; nothing in a direct environment."""
+    manager = getattr(env, "action_manager", None)
+    if manager is None:
+        return {}
+    return torch.cat([manager.get_term(name).processed_actions for name in manager.term_names], dim=-1)
+
+
+def joint_targets(env: RLEnv) -> Values:
+    """``pre_physics``: entity -> position, velocity and effort targets (N, J) of the actuators."""
+    names = ("joint_pos_target", "joint_vel_target", "joint_effort_target")
+    return {entity: {name: getattr(env.scene[entity].data, name) for name in names} for entity in env.scene}
+
+
+def external_wrenches(env: RLEnv) -> Values:
+    """``pre_physics``: entity -> (N, B, 6) force [N] and torque [N m] on each body that hold during the step."""
+    return {name: env.scene[name].data.body_wrench_w for name in env.scene}
+
+
+# Before and after the step --------------------------------------------------------------------------------------------
+
+
+def scene_state(env: RLEnv) -> Values:
+    """Any phase: the state of every entity as in :meth:`Scene.get_state`, positions relative to the world's origin."""
+    state = {}
+    for name in env.scene:
+        data = env.scene[name].data
+        pose = data.root_link_pose_w.clone()
+        pose[:, :3] -= env.scene.env_origins
+        state[name] = {
+            "root_pose": pose,
+            "root_velocity": data.root_com_vel_w,
+            "joint_position": data.joint_pos,
+            "joint_velocity": data.joint_vel,
+        }
+    return {"articulation": state}
+
+
+def sensor_values(env: RLEnv, sensor: str, fields: tuple[str, ...]) -> Values:
+    """Any phase: chosen measurements of a sensor, such as ``net_forces_w`` of a contact sensor.
+
+    Raises:
+        RecorderError: the sensor has no such measurement.
+    """
+    data = env.scene.sensor(sensor)
+    available = sorted(name for name, value in vars(data).items() if isinstance(value, torch.Tensor))
+    if unknown := sorted(set(fields) - set(available)):
+        raise RecorderError(f"sensor {sensor!r} has no {unknown}; it measures {available}.")
+    return {name: getattr(data, name) for name in fields}
+
+
+# After the step -------------------------------------------------------------------------------------------------------
+
+
+def applied_effort(env: RLEnv) -> Values:
+    """``post_step``: entity -> (N, J) effort [N m or N] that entered the solver in the last substep.
+
+    The backend copies it between the actuators and the solver, so that it belongs to the state before that substep.
+    With a decimation of 1 this is the effort of the whole step.
+    """
+    return {name: env.scene[name].data.applied_effort for name in env.scene}
+
+
+def next_observations(env: RLEnv, group: str = "policy") -> torch.Tensor | Values:
+    """``post_step``: what the next observation would have been without a reset, ``extras["final_obs"]``.
+
+    Raises:
+        RecorderError: the environment does not compute it.
+    """
+    if not env.cfg.compute_final_obs:
+        raise RecorderError("next_observations needs the environment's compute_final_obs.")
+    return _group(env.final_obs_buf or env.obs_buf, group)
+
+
+def rewards(env: RLEnv) -> torch.Tensor:
+    """``post_step``: (N,)."""
+    return env.reward_buf
+
+
+def terminated(env: RLEnv) -> torch.Tensor:
+    """``post_step``: (N,) bool."""
+    return env.reset_terminated
+
+
+def truncated(env: RLEnv) -> torch.Tensor:
+    """``post_step``: (N,) bool, the episode ran out of time."""
+    return env.reset_time_outs
+
+
+def dones(env: RLEnv) -> torch.Tensor:
+    """``post_step``: (N,) uint8, terminated or truncated; numbers, as robomimic computes with them."""
+    return env.reset_buf.view(torch.uint8)
+
+
+# At the beginning of an episode ---------------------------------------------------------------------------------------
+
+
+class InitialConditions(ManagerTermBase):
+    """``post_reset``: what decides an episode besides the state, so that it can be repeated.
+
+    The world's origin, every root pose in the world frame (in full precision), what the actuators remember (delayed
+    targets, lags, networks) and the physical properties that can be randomised.
+    """
+
+    def __init__(self, cfg: Any, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        self._actuators = actuator_memory(env)
+        env.physics.rebuild_callbacks.append(self._find_actuators)
+
+    def _find_actuators(self) -> None:
+        self._actuators = actuator_memory(self._env)
+
+    def __call__(self, env: RLEnv) -> Values:
+        entities = {name: env.scene[name] for name in env.scene}
+        return {
+            "env_origin": env.scene.env_origins,
+            "root_pose_w": {name: entity.data.root_link_pose_w for name, entity in entities.items()},
+            "actuators": self._actuators,
+            "properties": {
+                name: {field: getattr(entity.data, field) for field in entity.default_properties}
+                for name, entity in entities.items()
+            },
+        }
+
+    def _state_items(self) -> list[tuple[str, Any]]:
+        return []  # views of what the physics saves
+
+
+def actuator_memory(env: RLEnv) -> dict[str, torch.Tensor]:
+    """Returns the live buffers (N, ...) of what actuators carry from step to step, by name."""
+    prefix = "actuators."
+    return {
+        path.removeprefix(prefix): tensor
+        for path, tensor in named_tensors(env.physics).items()
+        if path.startswith(prefix)
+    }
+
+
+def _group(buffers: dict[str, Any], group: str) -> torch.Tensor | Values:
+    if group not in buffers:
+        raise RecorderError(f"there is no observation group {group!r}; there are {sorted(buffers)}.")
+    return buffers[group]
