@@ -1,7 +1,7 @@
 """Recording of every step: what to record, episodes, files, and readers."""
 
 from lab_core.recorder.config import DatasetCfg, RecorderCfg, RecorderTermCfg, RetentionCfg
-from lab_core.recorder.episode import Episode, EpisodeBatch, EpisodeInfo, EpisodeSink
+from lab_core.recorder.episode import Episode, EpisodeBatch, EpisodeCollector, EpisodeInfo, EpisodeSink
 from lab_core.recorder.errors import DatasetError, RecorderError
 from lab_core.recorder.manager import RecorderManager, Transition
 from lab_core.recorder.transition import MaskedRows, RecordField
@@ -11,6 +11,7 @@ __all__ = [
     "DatasetError",
     "Episode",
     "EpisodeBatch",
+    "EpisodeCollector",
     "EpisodeInfo",
     "EpisodeSink",
     "MaskedRows",

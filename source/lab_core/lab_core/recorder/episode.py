@@ -98,3 +98,22 @@ class EpisodeSink(Protocol):
 
     def close(self) -> None:
         """Finishes its work; called once."""
+
+
+class EpisodeCollector:
+    """A sink that keeps every episode in a list, on the device of the environment; for scripts and tests."""
+
+    def __init__(self) -> None:
+        self.episodes: list[Episode] = []
+
+    def accepts(self, info: EpisodeInfo) -> bool:
+        return True
+
+    def write(self, batch: EpisodeBatch) -> None:
+        self.episodes.extend(batch)
+
+    def check(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

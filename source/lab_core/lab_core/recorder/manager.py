@@ -45,7 +45,7 @@ class Transition:
     """Steps recorded before this one."""
 
 
-Consumer = Callable[[Transition], None]
+Consumer = Callable[[Transition], object]
 
 
 class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):

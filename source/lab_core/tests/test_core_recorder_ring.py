@@ -1,0 +1,158 @@
+"""The ring of episodes and its bookkeeping, against plain Python lists."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lab_core.recorder import MaskedRows, RecorderError, RecordField
+from lab_core.recorder.monitor import EndMonitor
+from lab_core.recorder.ring import EpisodeRing, ring_bytes
+from lab_core.recorder.transition import TransitionBuffers, nested
+from lab_core.testing import check_masked_reset
+
+CPU = torch.device("cpu")
+STEP = RecordField("x", (2,), torch.float32, "post_step")
+START = RecordField("x0", (), torch.int64, "post_reset")
+
+
+def values(step: int, num_envs: int) -> dict[str, torch.Tensor]:
+    """Numbers that tell world and step."""
+    x = 1000.0 * step + torch.arange(num_envs)
+    return {"x": torch.stack([x, -x], dim=1), "x0": 1000 * step + torch.arange(num_envs)}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    num_envs=st.integers(1, 5),
+    capacity=st.integers(1, 7),
+    lag=st.integers(0, 4),
+    ends=st.lists(st.integers(0, 31), min_size=1, max_size=40),
+)
+def test_every_episode_is_what_a_list_would_hold(num_envs, capacity, lag, ends):
+    """Each number of ``ends`` holds one bit per world: whether it ends in this step. Episodes are read ``lag`` steps
+    after they have ended, when their world may have begun others."""
+    ring = EpisodeRing([STEP, START], num_envs, capacity, lag, CPU)
+    ring.start_episodes(values(0, num_envs), torch.ones(num_envs, dtype=torch.bool))
+    lists = [[] for _ in range(num_envs)]
+    begun = [[0] for _ in range(num_envs)]
+    waiting = []
+    for step, bits in enumerate(ends):
+        ring.insert(values(step, num_envs))
+        done = [bool(bits >> world & 1) for world in range(num_envs)]
+        for world in range(num_envs):
+            lists[world].append(values(step, num_envs)["x"][world])
+            if done[world]:
+                waiting.append((step, world, lists[world], len(begun[world]) - 1, begun[world][-1]))
+                lists[world] = []
+                begun[world].append(step + 1)
+        ring.start_episodes(values(step + 1, num_envs), torch.tensor(done))
+        assert ring.length.tolist() == [len(items) for items in lists]
+        ready = [item for item in waiting if item[0] == step - lag]
+        if ready:
+            lengths = [min(len(rows), capacity) for _, _, rows, _, _ in ready]
+            steps, initial = ring.gather(
+                [world for _, world, *_ in ready],
+                [end for end, *_ in ready],
+                lengths,
+                [start for *_, start, _ in ready],
+            )
+            expected = torch.stack([row for _, _, rows, _, _ in ready for row in rows[-capacity:]])
+            assert torch.equal(steps["x"], expected)
+            assert initial["x0"].tolist() == [1000 * first + world for _, world, _, _, first in ready]
+
+
+def test_buffers_keep_their_addresses_and_the_stated_size():
+    ring = EpisodeRing([STEP, START], 3, 4, 1, CPU)
+    tensors = [*ring.steps.values(), *ring.initial.values(), ring.cursor, ring.length]
+    before = [tensor.data_ptr() for tensor in tensors]
+    for step in range(9):
+        ring.insert(values(step, 3))
+        ring.start_episodes(values(step, 3), torch.tensor([True, False, True]))
+    assert [tensor.data_ptr() for tensor in tensors] == before
+    allocated = sum(tensor.nbytes for tensor in (*ring.steps.values(), *ring.initial.values()))
+    assert allocated == ring_bytes([STEP, START], 3, 4, 1)
+
+
+def test_beginning_an_episode_leaves_other_worlds_alone():
+    ring = EpisodeRing([STEP, START], 7, 4, 1, CPU)
+    ring.start_episodes(values(0, 7), torch.ones(7, dtype=torch.bool))
+    new = values(3, 7)
+    state = {**ring.steps, **ring.initial, "length": ring.length}
+    changed = check_masked_reset(state, lambda mask: ring.start_episodes(new, mask), 7)
+    assert "length" in changed and "x" not in changed
+
+
+def test_amended_values_reach_only_the_latest_step_of_the_chosen_worlds():
+    ring = EpisodeRing([STEP], 3, 4, 0, CPU)
+    ring.add(RecordField("note", (), torch.float32, "post_step", masked=True))
+    for step in range(6):
+        ring.insert(values(step, 3))
+        if step % 2:
+            ring.amend("note", torch.full((3,), float(step)), torch.tensor([True, False, True]))
+    steps, _ = ring.gather([0, 1], [5, 5], [4, 4], [0, 0])
+    assert steps["note"].tolist() == [0, 3, 0, 5] + [0, 0, 0, 0]
+    assert steps["valid/note"].tolist() == [False, True, False, True] + [False] * 4
+
+
+def test_monitor_hands_out_every_step_in_order():
+    monitor = EndMonitor(2, CPU, lag=4)
+    taken = []
+    for step in range(5):
+        monitor.push(torch.tensor([step, 10 + step], dtype=torch.uint8))
+        taken += [(number, codes.tolist()) for number, codes in monitor.take()]
+    assert monitor.lag == 0
+    assert taken == [(step, [step, 10 + step]) for step in range(5)]
+
+
+class TestTransitionBuffers:
+    def make(self, **terms) -> TransitionBuffers:
+        buffers = TransitionBuffers(2, CPU)
+        for key, value in terms.items():
+            buffers.declare(key, value, "post_step")
+        return buffers
+
+    def test_nested_values_become_paths(self):
+        buffers = self.make(a={"b": torch.zeros(2, 3), "c": {"d": torch.zeros(2, dtype=torch.int64)}})
+        buffers.write("a", {"b": torch.ones(2, 3), "c": {"d": torch.tensor([4, 5])}})
+        assert buffers.fields["a/c/d"].dtype == torch.int64 and buffers.fields["a/b"].shape == (3,)
+        assert buffers.values["a/c/d"].tolist() == [4, 5]
+        assert nested(buffers.values)["a"]["b"].sum() == 6
+
+    def test_masked_rows_keep_what_they_held_and_say_so(self):
+        buffers = self.make(a=MaskedRows(torch.zeros(2), torch.zeros(2, dtype=torch.bool)))
+        buffers.write("a", MaskedRows(torch.tensor([1.0, 2.0]), torch.tensor([True, True])))
+        buffers.write("a", MaskedRows(torch.tensor([3.0, 4.0]), torch.tensor([False, True])))
+        assert buffers.values["a"].tolist() == [1.0, 4.0]
+        assert buffers.values["valid/a"].tolist() == [False, True]
+
+    @pytest.mark.parametrize(
+        ("value", "message"),
+        [
+            (torch.zeros(3), r"'a' must be a tensor \(2,\), got \(3,\)"),
+            (torch.zeros(2, 1), r"'a' must be a tensor \(2,\), got \(2, 1\)"),
+            (1.0, "got float"),
+            ({"b": torch.zeros(2)}, r"must hold \['a'\] as in the first call, got \['a/b'\]"),
+            (MaskedRows(torch.zeros(2), torch.ones(2, dtype=torch.bool)), "in every step or in none"),
+        ],
+    )
+    def test_a_changed_form_is_refused(self, value, message):
+        with pytest.raises(RecorderError, match=message):
+            self.make(a=torch.zeros(2)).write("a", value)
+
+    @pytest.mark.parametrize(
+        ("terms", "message"),
+        [
+            ({"a": torch.zeros(3)}, r"'a' must be a tensor \(2, ...\), got \(3,\)"),
+            ({"a": torch.zeros(())}, "must be a tensor"),
+            ({"a/b": torch.zeros(2), "a": torch.zeros(2)}, "'a/b' and 'a' exclude each other"),
+            ({"a": torch.zeros(2), "a/b": torch.zeros(2)}, "exclude each other"),
+            ({"valid/a": torch.zeros(2)}, "must not begin with 'valid/'"),
+            ({"a//b": torch.zeros(2)}, "empty part"),
+        ],
+    )
+    def test_impossible_keys_and_shapes_are_refused(self, terms, message):
+        with pytest.raises(RecorderError, match=message):
+            self.make(**terms)
