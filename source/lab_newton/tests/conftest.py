@@ -1,6 +1,6 @@
-"""Small worlds that the tests share.
+"""Small worlds that the tests share, on the CPU and on a GPU.
 
-A backend takes seconds to build, so each is built once and put back between tests.
+A backend takes seconds to build, so each is built once per device and put back between tests.
 """
 
 from __future__ import annotations
@@ -17,6 +17,43 @@ from lab_newton.backend import NewtonBackend
 
 ASSETS = Path(__file__).parent / "newton_assets"
 MakeBackend = Callable[..., NewtonBackend]
+State = dict[str, torch.Tensor]
+CUDA = pytest.param(
+    "cuda:0",
+    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
+)
+
+
+@pytest.fixture(scope="session", params=["cpu", CUDA])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """Where physics runs. What does not depend on it is tested on the CPU only:
+    ``@pytest.mark.parametrize("device", ["cpu"], indirect=True)``."""
+    return torch.device(request.param)
+
+
+@pytest.fixture(scope="session")
+def assert_same(device: torch.device) -> Callable[..., None]:
+    """Compares two states (``state_dict()``) that the same steps led to, all of their rows or some.
+
+    They are bitwise equal on a CPU. On a GPU, MuJoCo Warp adds up in the order in which threads arrive: positions and
+    velocities may differ by 0.005, rates of change by more, since rounding is divided by a step of milliseconds; what
+    is counted is equal.
+    """
+
+    def check(first: State, second: State, rows: slice | list[int] = slice(None), num_envs: int = 3) -> None:
+        assert first.keys() == second.keys()
+        for name in first:
+            a, b = first[name], second[name]
+            if name != "non_finite_count":
+                a, b = (x.reshape(num_envs, -1)[rows] for x in (a, b))
+            if device.type == "cpu" or not a.is_floating_point():
+                assert torch.equal(a, b), name
+                continue
+            is_rate = any(word in name for word in ("acc", "effort", "force", "wrench"))
+            rtol, atol = (0.05, 0.5) if is_rate else (0.005, 0.005)
+            torch.testing.assert_close(a, b, rtol=rtol, atol=atol, msg=lambda text, name=name: f"{name}: {text}")
+
+    return check
 
 
 @pytest.fixture(scope="session")
@@ -30,19 +67,19 @@ def rover_cfg() -> ArticulationCfg:
 
 
 @pytest.fixture(scope="session")
-def make_rover(rover_cfg: ArticulationCfg) -> MakeBackend:
+def make_rover(rover_cfg: ArticulationCfg, device: torch.device) -> MakeBackend:
     """Builds worlds with one rover each; keywords go to ``NewtonCfg``."""
 
     def make(num_envs: int = 3, entity: ArticulationCfg = rover_cfg, **physics) -> NewtonBackend:
         settings = {"dt": 0.005, "solver": MuJoCoSolverCfg(njmax=96, nconmax=32)} | physics
         scene = SceneCfg(entities={"robot": entity})
-        return NewtonBackend(NewtonCfg(**settings), scene, num_envs, torch.device("cpu"))
+        return NewtonBackend(NewtonCfg(**settings), scene, num_envs, device)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def make_cart_pole() -> MakeBackend:
+def make_cart_pole(device: torch.device) -> MakeBackend:
     """Builds worlds with one cart-pole each, on a fixed base and without contacts; keywords go to ``NewtonCfg``."""
     entity = ArticulationCfg(
         asset=str(ASSETS / "cart_pole.xml"),
@@ -53,25 +90,25 @@ def make_cart_pole() -> MakeBackend:
     def make(num_envs: int = 3, **physics) -> NewtonBackend:
         settings = {"dt": 1.0 / 120.0, "solver": MuJoCoSolverCfg(contacts=False)} | physics
         scene = SceneCfg(ground=GroundCfg(collision=False), entities={"robot": entity})
-        return NewtonBackend(NewtonCfg(**settings), scene, num_envs, torch.device("cpu"))
+        return NewtonBackend(NewtonCfg(**settings), scene, num_envs, device)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def shared_rover(make_rover: MakeBackend) -> tuple[NewtonBackend, dict]:
+def shared_rover(make_rover: MakeBackend) -> tuple[NewtonBackend, State]:
     backend = make_rover()
     return backend, backend.state_dict()
 
 
 @pytest.fixture(scope="session")
-def shared_cart_pole(make_cart_pole: MakeBackend) -> tuple[NewtonBackend, dict]:
+def shared_cart_pole(make_cart_pole: MakeBackend) -> tuple[NewtonBackend, State]:
     backend = make_cart_pole()
     return backend, backend.state_dict()
 
 
 @pytest.fixture
-def rover(shared_rover: tuple[NewtonBackend, dict]) -> Iterator[NewtonBackend]:
+def rover(shared_rover: tuple[NewtonBackend, State]) -> Iterator[NewtonBackend]:
     """Three rovers on the ground, as freshly built."""
     backend, fresh = shared_rover
     backend.load_state_dict(fresh)
@@ -80,7 +117,7 @@ def rover(shared_rover: tuple[NewtonBackend, dict]) -> Iterator[NewtonBackend]:
 
 
 @pytest.fixture
-def cart_pole(shared_cart_pole: tuple[NewtonBackend, dict]) -> Iterator[NewtonBackend]:
+def cart_pole(shared_cart_pole: tuple[NewtonBackend, State]) -> Iterator[NewtonBackend]:
     """Three cart-poles, as freshly built."""
     backend, fresh = shared_cart_pole
     backend.load_state_dict(fresh)

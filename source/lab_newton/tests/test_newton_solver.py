@@ -11,6 +11,7 @@ from lab_core.errors import ConfigError
 from lab_newton import MuJoCoSolverCfg, NewtonSolverCfg, SolverCfg
 
 
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_settings_reach_the_solver(make_rover):
     cfg = MuJoCoSolverCfg(
         iterations=7, ls_iterations=9, tolerance=1e-4, impratio=10.0, cone="elliptic", njmax=80, nconmax=24
@@ -26,16 +27,33 @@ def test_settings_reach_the_solver(make_rover):
     assert not options.warn_overflow
 
 
-def test_deterministic_is_switched_on_before_the_first_step(make_rover):
-    backend = make_rover(num_envs=1, deterministic=True)
+def test_deterministic_runs_repeat_bit_for_bit_on_every_device(make_rover):
+    """With contacts, and beside a world that breaks."""
+    backend = make_rover(deterministic=True)
     assert backend._solver.newton.mjw_model.opt.deterministic
     backend.step(2)
-    assert backend.articulations["robot"].joint_pos.isfinite().all()
+    start = backend.state_dict()
+    ends = []
+    for fault in (0.0, 0.0, math.nan):
+        backend.load_state_dict(start)
+        for step in range(30):
+            backend.articulations["robot"].joint_effort_target[1, 0] = fault if step == 25 else 0.0
+            backend.step(4)
+        assert (backend.articulations["robot"].root_link_pose_w[[0, 2], 2] < 0.3).all(), "it fell to the ground"
+        ends.append(backend.state_dict())
+    assert all(torch.equal(ends[0][name], value) for name, value in ends[1].items())
+    assert backend.health().non_finite_worlds == 1
+    for name, value in ends[2].items():
+        if value.numel() % 3 == 0:
+            rows, healthy = (x.reshape(3, -1)[[0, 2]] for x in (value, ends[0][name]))
+            assert torch.equal(rows, healthy), name
 
 
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_without_contacts_a_robot_falls_through_the_ground(make_rover):
     backend = make_rover(num_envs=1, solver=MuJoCoSolverCfg(contacts=False))
-    backend.step(150)
+    for _ in range(15):
+        backend.step(10)
     fallen = 0.5 - 0.5 * 9.81 * (150 * 0.005) ** 2
     assert backend.articulations["robot"].root_link_pose_w[0, 2] == pytest.approx(fallen, abs=0.1)
 
@@ -49,6 +67,7 @@ def test_with_contacts_it_comes_to_rest_on_the_ground(rover):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_another_newton_solver_by_name(make_cart_pole):
     """The pole falls as in the default solver; after an odd and an even number of steps."""
     featherstone = NewtonSolverCfg(name="SolverFeatherstone", contacts=False)
@@ -56,7 +75,7 @@ def test_another_newton_solver_by_name(make_cart_pole):
     for backend in (make_cart_pole(substeps=16), make_cart_pole(substeps=16, solver=featherstone)):
         data = backend.articulations["robot"]
         data.joint_pos[:, 1] = 0.3
-        backend.mark_written(torch.ones(3, dtype=torch.bool))
+        backend.written.fill_(True)
         backend.step(3)
         backend.step(1)
         angles.append(data.joint_pos[:, 1] - 0.3)
@@ -65,6 +84,7 @@ def test_another_newton_solver_by_name(make_cart_pole):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_another_newton_solver_collides_with_the_ground(make_rover):
     cfg = NewtonSolverCfg(name="SolverXPBD", coordinates="body", options={"iterations": 8})
     backend = make_rover(num_envs=1, solver=cfg, substeps=4)
@@ -73,6 +93,7 @@ def test_another_newton_solver_collides_with_the_ground(make_rover):
     assert 0.0 < backend.articulations["robot"].root_link_pose_w[0, 2] < 0.4
 
 
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_an_unknown_solver_is_refused_with_what_exists(make_cart_pole):
     with pytest.raises(ConfigError, match="no 'SolverMagic'.*SolverFeatherstone"):
         make_cart_pole(solver=NewtonSolverCfg(name="SolverMagic"))
