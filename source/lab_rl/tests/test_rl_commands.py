@@ -8,8 +8,11 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
+from lab_core import mdp
 from lab_core.agents import PPOCfg
 from lab_core.cli import main
+from lab_core.envs import ManagerBasedRLEnv
+from lab_core.managers import ObservationTermCfg
 from lab_core.physics.analytic import AnalyticCartpoleBackend
 from lab_core.registry import TaskSpec, register_task
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
@@ -34,6 +37,20 @@ def ppo_cfg() -> PPOCfg:
 
 
 register_task(TaskSpec(id=TASK, env_cfg=env_cfg, agents={"ppo": ppo_cfg}))
+
+
+def velocity_env_cfg(play: bool = False):
+    """The cart-pole, told a velocity that it observes and ignores."""
+    cfg = env_cfg(play)
+    ranges = mdp.UniformVelocityRanges(lin_vel_x=(-1.0, 1.0), lin_vel_y=(-1.0, 1.0), ang_vel_z=(-1.0, 1.0))
+    cfg.commands["velocity"] = mdp.UniformVelocityCommandCfg(resampling_time_range=(0.03, 0.03), ranges=ranges)
+    cfg.observations["policy"].terms["command"] = ObservationTermCfg(
+        func=mdp.generated_commands, params={"command_name": "velocity"}
+    )
+    return cfg
+
+
+register_task(TaskSpec(id="Stub-Velocity", env_cfg=velocity_env_cfg, agents={"ppo": ppo_cfg}))
 register_task(TaskSpec(id="Stub-Other", env_cfg=env_cfg, agents={"ppo": ppo_cfg}))
 
 
@@ -57,6 +74,30 @@ def run_of(logs) -> RunFolder:
     run = latest_run(logs / TASK)
     assert run is not None
     return run
+
+
+class StubViewer:
+    """Keeps what it is told."""
+
+    url = "http://127.0.0.1:8099"
+    updates = 0
+    closed = False
+
+    def open(self, camera, host="127.0.0.1", port=8080, commands=None, on_reset=None) -> StubViewer:
+        self.port, self.commands, self.on_reset = port, commands, on_reset
+        return self
+
+    def env(self) -> ManagerBasedRLEnv:
+        return self.commands["velocity"]._env
+
+    def should_step(self) -> bool:
+        return True
+
+    def update(self, status: str = "") -> None:
+        self.updates += 1
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def paint(self, camera) -> np.ndarray:
@@ -231,25 +272,63 @@ class TestPlay:
         assert main(["play", TASK, "--policy", policy, "--video", "clip.mp4", "--video-length", "4"]) == 0
         assert (logs.parent / "clip.mp4").is_file()
 
-    def test_viewer_shows_every_step_and_is_closed(self, trained, monkeypatch, capsys):
-        class Viewer:
-            url = "http://127.0.0.1:8099"
-            updates = 0
-            closed = False
+    def test_viewer_is_opened_with_the_controls_of_the_task_and_closed(self, trained, monkeypatch, capsys):
+        viewer = StubViewer()
+        monkeypatch.setattr(AnalyticCartpoleBackend, "open_viewer", viewer.open)
+        argv = ["--steps", "5", "--port", "8099"]
+        assert main(["play", TASK, "--checkpoint", str(trained.path), *argv]) == 0
+        assert viewer.updates == 2 and viewer.closed  # at most 30 pictures per second of 60 steps
+        assert viewer.port == 8099 and viewer.commands == {}
+        assert viewer.url in capsys.readouterr().out
+        assert main(["play", "Stub-Velocity", "--policy", "zero", *argv]) == 0
+        assert list(viewer.commands) == ["velocity"]
 
-            def update(self) -> None:
-                self.updates += 1
+    def test_reset_button_resets_all_environments(self, monkeypatch):
+        viewer = StubViewer()
+        lengths = []
 
-            def close(self) -> None:
-                self.closed = True
+        def reset_after_two_steps() -> bool:
+            env = viewer.env()
+            if env.common_step_counter == 2:
+                viewer.on_reset()
+            lengths.append(env.episode_length_buf.tolist())
+            return True
 
-        viewer = Viewer()
-        monkeypatch.setattr(
-            AnalyticCartpoleBackend, "open_viewer", lambda self, camera, host="127.0.0.1", port=8080: viewer
-        )
-        assert main(["play", TASK, "--checkpoint", str(trained.path), "--steps", "5", "--port", "8099"]) == 0
-        assert viewer.updates == 5 and viewer.closed
-        assert "http://127.0.0.1:8099" in capsys.readouterr().out
+        viewer.should_step = reset_after_two_steps
+        monkeypatch.setattr(AnalyticCartpoleBackend, "open_viewer", viewer.open)
+        assert main(["play", "Stub-Velocity", "--policy", "zero", "--steps", "4"]) == 0
+        assert lengths == [[0] * 5, [1] * 5, [0] * 5, [1] * 5]
+
+    @pytest.mark.parametrize("output", [["--steps", "4"], ["--video", "clip.mp4", "--video-length", "4"]])
+    def test_fixed_command_holds_in_viewer_and_video(self, logs, monkeypatch, capsys, output):
+        commands = []
+        step = ManagerBasedRLEnv.step
+
+        def observe(env, actions):
+            commands.append(env.get_observations()["policy"][:, 4:].tolist())
+            return step(env, actions)
+
+        monkeypatch.setattr(ManagerBasedRLEnv, "step", observe)
+        monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
+        monkeypatch.setattr(AnalyticCartpoleBackend, "open_viewer", StubViewer().open)
+        argv = ["play", "Stub-Velocity", "--policy", "zero", "--command", "0.5", "-0.25", "3", *output]
+        assert main(argv) == 0
+        assert commands == [[[0.5, -0.25, 3.0]] * 5] * 4
+        assert "ang_vel_z 3 is beyond what the task draws, -1 .. 1" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("task", "values", "message"),
+        [
+            ("Stub-Velocity", ["0.5", "0"], "--command: Stub-Velocity takes 3 numbers (lin_vel_x [m/s], "
+             "lin_vel_y [m/s], ang_vel_z [rad/s]), got 2."),
+            ("Stub-Velocity", [], "takes 3 numbers"),
+            ("Stub-Velocity", ["nan", "0", "0"], "takes finite numbers, got [nan, 0.0, 0.0]"),
+            ("Stub-Velocity", ["fast"], "--command"),
+            (TASK, ["0.5"], f"--command: {TASK} has no command that can be set."),
+        ],
+    )  # fmt: skip
+    def test_impossible_command_is_refused(self, capsys, task, values, message):
+        assert message in fails(capsys, "play", task, "--policy", "zero", "--command", *values)
 
     @pytest.mark.parametrize(
         ("argv", "expected"),

@@ -13,6 +13,7 @@ import warp as wp
 from newton.viewer import ViewerViser
 
 from lab_core.scene import CameraCfg
+from lab_newton.compile import quiet_warp
 from lab_newton.viewer.address import free_port
 from lab_newton.viewer.command_folder import CommandFolder
 from lab_newton.viewer.events import PageEvents
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 _ASKED_EVERY_S = 0.2
 """How often the page reads what command a robot follows."""
+
+
+class _SelectiveViewer(ViewerViser):
+    """Looks at no world before it is told which: going through thousands takes it minutes."""
+
+    def _should_render_world(self, world_idx: int) -> bool:
+        is_global = world_idx == -1
+        return is_global or (self._visible_worlds is not None and world_idx in self._visible_worlds)
 
 
 class BrowserViewer:
@@ -59,8 +68,9 @@ class BrowserViewer:
         """
         self._state = state
         self._origins = origins
-        self._viewer = ViewerViser(host=host, port=free_port(host, port), label="lab", verbose=False)
-        self._viewer.set_model(model)
+        self._viewer = _SelectiveViewer(host=host, port=free_port(host, port), label="lab", verbose=False)
+        with quiet_warp():
+            self._viewer.set_model(model)
         self._viewer.set_world_offsets((env_spacing, env_spacing, 0.0))
         self._viewer.picking_enabled = False  # the physics takes no forces from the page
         self._viewer.set_reset_callback(on_reset)
@@ -101,7 +111,8 @@ class BrowserViewer:
                 folder.show_asked(self._view.view.robot)
         if self._status.content != status:
             self._status.content = status
-        self._viewer.log_state(self._state())
+        with quiet_warp():
+            self._viewer.log_state(self._state())
         self._viewer.end_frame()
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import viser
 
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 _STEPS = 20
 """Key presses from one end of a slider to the other."""
 
-_KEYS: tuple[tuple[Literal["W", "A", "Q"], Literal["S", "D", "E"]], ...] = (("W", "S"), ("A", "D"), ("Q", "E"))
+Key: TypeAlias = Literal["W", "S", "A", "D", "Q", "E", "X", "space"]
+
+_KEYS: tuple[tuple[Key, Key], ...] = (("W", "S"), ("A", "D"), ("Q", "E"))
 """The keys for more and for less of the first components: for a velocity forwards, to the left, turning left."""
 
-_STOP_KEYS: tuple[Literal["X", "space"], ...] = ("X", "space")
+_STOP_KEYS: tuple[Key, ...] = ("X", "space")
 
 # The page flies its camera with the same keys, and drops keys while a checkbox or button has the focus. Keys reach the
 # command palette at the document's root element and the camera one step above: they are stopped between the two.
@@ -40,7 +42,6 @@ class HandCommand:
         self._term = term
         self.by_hand = term.fixed_command is not None
         self.values = list(term.fixed_command or [0.0] * len(term.components))
-        self.labels = [component.label for component in term.components]
         self.bounds = [  # of the draws, and wide enough to stop and to show what is fixed already
             (min(component.low, 0.0, value), max(component.high, 0.0, value))
             for component, value in zip(term.components, self.values, strict=True)
@@ -84,8 +85,8 @@ class CommandFolder:
         with gui.add_folder(title, order=order):
             self._by_hand = gui.add_checkbox("Set by hand", command.by_hand, hint="Off: as the task draws them")
             self._sliders = [
-                gui.add_slider(label, low, high, step=max(high - low, 1e-3) / 200, initial_value=value)
-                for label, value, (low, high) in zip(command.labels, command.values, command.bounds, strict=True)
+                gui.add_slider(component.label, low, high, step=max(high - low, 1e-3) / 200, initial_value=value)
+                for component, value, (low, high) in zip(term.components, command.values, command.bounds, strict=True)
             ]
             stop = gui.add_button("Stop", icon=viser.Icon.HAND_STOP)
             self._asked = gui.add_markdown("")
@@ -106,16 +107,16 @@ class CommandFolder:
     def _add_keys(self, gui: viser.GuiApi) -> str:
         """Binds the keys and returns what they do."""
         command, lines = self._command, []
-        for index, (label, (more, less)) in enumerate(zip(command.labels, _KEYS, strict=False)):
-            for key, direction, word in ((more, 1, "more"), (less, -1, "less")):
-                entry = gui.add_command(f"{label}: {word}", hotkey=key)
+        for index, (component, keys) in enumerate(zip(self._term.components, _KEYS, strict=False)):
+            for key, (direction, word) in zip(keys, ((1, "up"), (-1, "down")), strict=True):
+                entry = gui.add_command(f"{component.name} {word}", hotkey=key)
                 self._events.on_key(entry, partial(self._press, partial(command.nudge, index, direction)))
-            lines.append(f"{more}, {less}: {label.partition(' ')[0]} up, down")
+            lines.append(f"{', '.join(keys)}: {component.name} up, down")
         for key in _STOP_KEYS:
             entry = gui.add_command("Stop", hotkey=key)
             self._events.on_key(entry, partial(self._press, command.stop))
         gui.add_html(_KEYBOARD_FOR_COMMANDS)
-        return "  \n".join([*lines, "X, space: stop"])
+        return "  \n".join([*lines, f"{', '.join(_STOP_KEYS)}: stop"])
 
     def _slide(self, index: int, value: float) -> None:
         self._command.set_value(index, value)

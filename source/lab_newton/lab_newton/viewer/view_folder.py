@@ -35,8 +35,9 @@ class ViewFolder:
         self.view = view = View(num_worlds, min(num_worlds, _MAX_DRAWN_AT_FIRST), follows=follows)
         with gui.add_folder("View", order=order):
             self._follow = gui.add_checkbox("Follow robot", follows, hint="Keeps the robot where it is in the picture")
-            self._robot = gui.add_number("Robot", view.robot, min=0, max=num_worlds - 1, step=1)
-            self._drawn = gui.add_number("Robots drawn", view.num_drawn, min=1, max=num_worlds, step=1)
+            several = num_worlds > 1
+            self._robot = gui.add_number("Robot", view.robot, min=0, max=num_worlds - 1, step=1, visible=several)
+            self._drawn = gui.add_number("Robots drawn", view.num_drawn, min=1, max=num_worlds, step=1, visible=several)
         events.on_input(self._follow, self._set_follows)
         events.on_input(self._robot, self.set_robot)
         events.on_input(self._drawn, self._set_num_drawn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import torch
     from rich.console import Console
 
+    from lab_core.envs import RLEnv
     from lab_core.registry import TaskSpec
     from lab_rl.ppo import RslRlEnv
     from lab_rl.trained import TrainedPolicy
@@ -36,6 +36,8 @@ class PlayOptions:
     """Length of the video in environment steps."""
     num_envs: int | None = None
     """Environments in parallel. Without it: what the task says for watching, else 4."""
+    command: tuple[float, ...] | None = None
+    """Numbers that all environments follow in place of drawn commands, as in --command 0.5 0 0 (v_x, v_y, w_z)."""
     port: int = 8080
     """Of the web page, on 127.0.0.1."""
     steps: int | None = None
@@ -93,7 +95,6 @@ def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | No
 
 
 def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
-    import torch
     from rich.console import Console
 
     from lab_rl.clip import record_clip
@@ -104,6 +105,8 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
     device = options.resolve_device(args.device)
     env = args.env.build(device)
     try:
+        if args.command is not None:
+            _fix_command(task, env, args.command, console)
         if trained is None:
             adapter = RslRlEnv(env)
             policy = _untrained(adapter, args.policy)
@@ -113,8 +116,7 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
             policy = lambda: network(adapter.get_observations())  # noqa: E731
             console.print(f"{task} with {trained.path}", highlight=False, soft_wrap=True)
         if args.video == "none":
-            with torch.inference_mode():
-                _watch(adapter, policy, args, console)
+            _watch(adapter, policy, args, console)
         else:
             folder = run_of(trained.path).videos if trained else Path()
             path = folder / "play.mp4" if args.video == "auto" else Path(args.video)
@@ -125,6 +127,26 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
     return 0
 
 
+def _fix_command(task: str, env: RLEnv, values: Sequence[float], console: Console) -> None:
+    """Lets all environments follow `values`: one number per component of the task's commands, in order."""
+    from lab_core.mdp import settable_commands
+
+    terms = settable_commands(env)
+    if not terms:
+        raise LabError(f"--command: {task} has no command that can be set.")
+    components = [component for term in terms.values() for component in term.components]
+    labels = ", ".join(component.label for component in components)
+    if len(values) != len(components):
+        raise LabError(f"--command: {task} takes {len(components)} numbers ({labels}), got {len(values)}.")
+    remaining = iter(values)
+    for term in terms.values():
+        term.set_command([next(remaining) for _ in term.components])
+    for component, value in zip(components, values, strict=True):
+        if not component.low <= value <= component.high:
+            bounds = f"{component.low:g} .. {component.high:g}"
+            console.print(f"{component.name} {value:g} is beyond what the task draws, {bounds}", highlight=False)
+
+
 def _untrained(env: RslRlEnv, kind: str) -> Callable[[], torch.Tensor]:
     import torch
 
@@ -133,17 +155,19 @@ def _untrained(env: RslRlEnv, kind: str) -> Callable[[], torch.Tensor]:
 
 
 def _watch(env: RslRlEnv, policy: Callable[[], torch.Tensor], args: PlayArguments, console: Console) -> None:
-    """Steps in real time and shows it on a web page, until Ctrl-C or for `args.steps` steps."""
-    viewer = env.env.physics.open_viewer(env.env.cfg.scene.camera, port=args.port)
+    """Shows it on a web page, until Ctrl-C or for `args.steps` steps."""
+    from lab_core.mdp import settable_commands
+    from lab_rl.watch import watch
+
+    def reset() -> None:
+        env.env.reset()
+
+    viewer = env.env.physics.open_viewer(
+        env.env.cfg.scene.camera, port=args.port, commands=settable_commands(env.env), on_reset=reset
+    )
     console.print(f"Watch at {viewer.url} (Ctrl-C ends it)", highlight=False)
-    step, due = 0, time.perf_counter()
     try:
-        while args.steps is None or step < args.steps:
-            env.step(policy())
-            viewer.update()
-            step += 1
-            due = max(due + env.env.step_dt, time.perf_counter())  # late steps are not made up for
-            time.sleep(max(0.0, due - time.perf_counter()))
+        watch(env, policy, viewer, args.steps)
     except KeyboardInterrupt:
         console.print()
     finally:
