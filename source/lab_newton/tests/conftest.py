@@ -6,12 +6,13 @@ A backend takes seconds to build, so each is built once per device and put back 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from lab_core.scene import ArticulationCfg, GroundCfg, IdealPDActuatorCfg, InitialStateCfg, SceneCfg
+from lab_core.scene import ActuatorCfg, ArticulationCfg, GroundCfg, IdealPDActuatorCfg, InitialStateCfg, SceneCfg
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 
@@ -74,6 +75,17 @@ def make_rover(rover_cfg: ArticulationCfg, device: torch.device) -> MakeBackend:
         settings = {"dt": 0.005, "solver": MuJoCoSolverCfg(njmax=96, nconmax=32)} | physics
         scene = SceneCfg(entities={"robot": entity})
         return NewtonBackend(NewtonCfg(**settings), scene, num_envs, device)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_actuated(make_rover: MakeBackend, rover_cfg: ArticulationCfg) -> MakeBackend:
+    """Builds flying rovers with the given actuator groups."""
+
+    def make(num_envs: int = 3, **actuators: ActuatorCfg) -> NewtonBackend:
+        entity = replace(rover_cfg, actuators=actuators)
+        return make_rover(num_envs=num_envs, entity=entity, solver=MuJoCoSolverCfg(contacts=False))
 
     return make
 
