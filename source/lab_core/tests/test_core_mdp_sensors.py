@@ -89,11 +89,11 @@ def choose(env, name: str, body_names=None, **kwargs) -> mdp.SceneSensorCfg:
 
 def test_bodies_are_chosen_by_name_in_the_sensors_or_the_given_order(env):
     assert choose(env, "contact").body_ids == slice(None)
-    assert choose(env, "contact", ".*_foot").body_ids.tolist() == [2, 4]
+    assert choose(env, "contact", ".*_foot").body_index.tolist() == [2, 4]
     names = ("right_foot", "base")
-    assert choose(env, "contact", names).body_ids.tolist() == [0, 4]
-    assert choose(env, "contact", names, preserve_order=True).body_ids.tolist() == [4, 0]
-    assert choose(env, "wrench", "right.*").body_ids.tolist() == [1]
+    assert choose(env, "contact", names).body_index.tolist() == [0, 4]
+    assert choose(env, "contact", names, preserve_order=True).body_index.tolist() == [4, 0]
+    assert choose(env, "wrench", "right.*").body_index.tolist() == [1]
 
 
 def test_wrong_choices_name_what_exists(env):

@@ -57,6 +57,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
     Every world is built at the origin. The order of joints and bodies is that of the model file, depth first.
     """
 
+    recordable = True
+
     def __init__(self, cfg: PhysicsCfg, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
         super().__init__(cfg, scene, num_envs, device)
         if not isinstance(cfg, NewtonCfg):

@@ -5,33 +5,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import newton
-import torch
 import warp as wp
 
 from lab_core.scene import ArticulationCfg, ArticulationData
-from lab_core.scene.articulation_data import row_shapes
 from lab_core.scene.defaults import fill_defaults
 from lab_newton import kernels
 from lab_newton.model import EntityLayout
 from lab_newton.properties import Properties
-
-_DTYPE_BY_ROW_END: dict[str, Any] = {
-    "root_pose": wp.transform,
-    "root_vel": wp.spatial_vector,
-    "wrench_w": wp.spatial_vector,
-    "pose_w": wp.transform,
-    "vel_w": wp.spatial_vector,
-    "lin_vel_b": wp.vec3,
-    "ang_vel_b": wp.vec3,
-    "gravity_b": wp.vec3,
-    "pos_b": wp.vec3,
-    "pos_limits": wp.vec2,
-    "inertia_b": wp.mat33,
-}
+from lab_warp.views import share_articulation
 
 
 class Entity:
@@ -50,9 +32,7 @@ class Entity:
         self.data = ArticulationData.allocate(
             num_envs, layout.joint_names, layout.body_names, not layout.floating, wp.device_to_torch(device)
         )
-        self.data.warp = SimpleNamespace(
-            **{name: warp_view(name, getattr(self.data, name)) for name in row_shapes(0, 0)}
-        )
+        share_articulation(self.data)
         self._joint_dim = (num_envs, max(len(layout.joint_names), 1))
         self._dim = (num_envs, max(len(layout.joint_names), len(layout.body_names)))
         self._arrays = kernels.EntityArrays()
@@ -155,9 +135,3 @@ class Entity:
         arrays.dofs_per_world = model.joint_dof_count // self.num_envs
         arrays.bodies_per_world = model.body_count // self.num_envs
         return arrays
-
-
-def warp_view(name: str, tensor: torch.Tensor) -> wp.array:
-    """Returns the Warp array over the memory of the buffer ``name``: vectors and poses as Warp's own types."""
-    dtype = next((dtype for end, dtype in _DTYPE_BY_ROW_END.items() if name.endswith(end)), wp.float32)
-    return wp.from_torch(tensor, dtype=dtype)

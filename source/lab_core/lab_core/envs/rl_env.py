@@ -123,7 +123,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self._reset_ids: torch.Tensor | None = None
         self._observations: Observations = {}
 
-        self.event_manager = EventManager(self.cfg.events, self)
+        self.event_manager = self._make_event_manager()
         self.event_manager.apply("prestartup")
         self.recorder_manager: NullRecorderManager = NullRecorderManager()
         with torch.no_grad():
@@ -328,6 +328,10 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self.physics.close()
 
     # What kinds of environments add --------------------------------------------------------------------------------
+
+    def _make_event_manager(self) -> EventManager:
+        """Returns the event manager, which exists before all others."""
+        return EventManager(self.cfg.events, self)
 
     @abstractmethod
     def _load_managers(self) -> None:

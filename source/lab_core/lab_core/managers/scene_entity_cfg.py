@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 
@@ -14,6 +14,7 @@ from lab_core.errors import LabError
 if TYPE_CHECKING:
     from lab_core.scene import Scene
 
+_T = TypeVar("_T")
 Indices: TypeAlias = slice | torch.Tensor
 """A slice where the selection is contiguous, so that indexing makes a view; else int64 on the scene's device."""
 
@@ -42,6 +43,8 @@ class SceneEntityCfg:
         # Not fields: what is resolved belongs to one scene, and stays out of comparison and of files.
         self._joint_ids: Indices | None = None
         self._body_ids: Indices | None = None
+        self._joint_index: torch.Tensor | None = None
+        self._body_index: torch.Tensor | None = None
 
     @property
     def joint_ids(self) -> Indices:
@@ -53,6 +56,16 @@ class SceneEntityCfg:
         """Body columns. Raises :class:`LabError` before :meth:`resolve`."""
         return self._resolved(self._body_ids)
 
+    @property
+    def joint_index(self) -> torch.Tensor:
+        """:attr:`joint_ids` as an int32 tensor, for kernels."""
+        return self._resolved(self._joint_index)
+
+    @property
+    def body_index(self) -> torch.Tensor:
+        """:attr:`body_ids` as an int32 tensor, for kernels."""
+        return self._resolved(self._body_index)
+
     def resolve(self, scene: Scene) -> None:
         """Looks up the names.
 
@@ -61,15 +74,15 @@ class SceneEntityCfg:
         """
         entity = scene[self.name]
         device = entity.data.joint_pos.device
-        self._joint_ids = self._body_ids = slice(None)
+        joints, bodies = list(range(len(entity.joint_names))), list(range(len(entity.body_names)))
         if self.joint_names is not None:
-            ids = entity.find_joints(self.joint_names, preserve_order=self.preserve_order)
-            self._joint_ids = _compact(ids, len(entity.joint_names), device)
+            joints = entity.find_joints(self.joint_names, preserve_order=self.preserve_order)
         if self.body_names is not None:
-            ids = entity.find_bodies(self.body_names, preserve_order=self.preserve_order)
-            self._body_ids = _compact(ids, len(entity.body_names), device)
+            bodies = entity.find_bodies(self.body_names, preserve_order=self.preserve_order)
+        self._joint_ids, self._joint_index = indices(joints, len(entity.joint_names), device)
+        self._body_ids, self._body_index = indices(bodies, len(entity.body_names), device)
 
-    def _resolved(self, ids: Indices | None) -> Indices:
+    def _resolved(self, ids: _T | None) -> _T:
         if ids is None:
             raise LabError(
                 f"{self} has not been resolved. Pass it in the params of a term (set_term_cfg for a running term), "
@@ -93,10 +106,12 @@ def resolve_scene_entities(value: Any, scene: Scene) -> None:
             resolve_scene_entities(getattr(value, field.name), scene)
 
 
-def _compact(ids: list[int], count: int, device: torch.device) -> Indices:
-    if ids == list(range(count)):
-        return slice(None)
-    if ids and ids == list(range(ids[0], ids[0] + len(ids))):
-        return slice(ids[0], ids[0] + len(ids))
+def indices(ids: list[int], count: int, device: torch.device) -> tuple[Indices, torch.Tensor]:
+    """Returns a selection of ``count`` columns for torch, which makes a view where it can, and for kernels."""
     # A list would be copied to the device, and waited for, at every use.
-    return torch.tensor(ids, dtype=torch.int64, device=device)
+    index = torch.tensor(ids, dtype=torch.int32, device=device)
+    if ids == list(range(count)):
+        return slice(None), index
+    if ids and ids == list(range(ids[0], ids[0] + len(ids))):
+        return slice(ids[0], ids[0] + len(ids)), index
+    return index.long(), index

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 
 from lab_core.managers import SceneEntityCfg, TermError
+from lab_core.managers.scene_entity_cfg import indices
 from lab_core.scene import Scene, match_names
 from lab_core.sensors import ContactSensorData, SensorData
 
@@ -34,15 +35,18 @@ class SceneSensorCfg(SceneEntityCfg):
         sensor = scene.sensor(self.name)
         if self.joint_names is not None:
             raise TermError(f"Sensor {self.name!r} has no joints to choose from, got joint_names={self.joint_names!r}.")
-        self._joint_ids = self._body_ids = slice(None)
-        if self.body_names is None:
-            return
+        device = scene.env_origins.device
         names = getattr(sensor, "body_names", None)
-        if names is None:
-            raise TermError(f"Sensor {self.name!r} has no bodies to choose from, got body_names={self.body_names!r}.")
-        what = f"body of sensor {self.name!r}"
-        ids = match_names(self.body_names, names, what=what, preserve_order=self.preserve_order)
-        self._body_ids = torch.tensor(ids, dtype=torch.int64, device=scene.env_origins.device)
+        self._joint_ids, self._joint_index = indices([], 0, device)
+        ids = list(range(len(names or ())))
+        if self.body_names is not None:
+            if names is None:
+                raise TermError(
+                    f"Sensor {self.name!r} has no bodies to choose from, got body_names={self.body_names!r}."
+                )
+            what = f"body of sensor {self.name!r}"
+            ids = match_names(self.body_names, names, what=what, preserve_order=self.preserve_order)
+        self._body_ids, self._body_index = indices(ids, len(names or ()), device)
 
 
 def sensor_data(env: RLEnv, sensor_cfg: SceneSensorCfg, kind: type[SensorT]) -> SensorT:

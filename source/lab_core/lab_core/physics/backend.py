@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -79,6 +79,8 @@ class PhysicsBackend(ABC):
     term, sensor or neighbour ever reads the bad values; ``non_finite`` names these worlds until the next step.
     """
 
+    recordable: ClassVar[bool] = False
+    """Whether ``step``, ``reset`` and ``forward`` are Warp work that a graph can hold."""
     num_envs: int
     device: torch.device
     dt: float
