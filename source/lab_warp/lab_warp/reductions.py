@@ -1,0 +1,84 @@
+"""Sums over environments whose result does not depend on scheduling."""
+
+# Kernels are Warp's language; read as Python they have wrong types.
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+_LANES = 256
+"""Threads that share the work on one column on a GPU. A CPU has one lane, which takes the environments in order."""
+
+
+def masked_means(
+    values: wp.array, mask: wp.array, count: wp.array, out: wp.array, scale: float, device: wp.Device
+) -> None:
+    """``out[k] = scale * mean of values[:, k]`` over the environments of ``mask``.
+
+    Each lane adds up its environments in order, then the lanes are added in a fixed tree. So results repeat bit for
+    bit on a device; devices differ by rounding. Numbers outside the mask do not matter, even if they are not finite.
+
+    Args:
+        values: (N, K) float32, of any strides.
+        mask: (N,) bool.
+        count: (1,) int32, number of environments in ``mask``. Where it is 0, ``out`` is left alone.
+        out: (K,) float32.
+        scale: Factor.
+        device: Device of all arrays.
+    """
+    columns = values.shape[1]
+    wp.launch_tiled(
+        _masked_means,
+        dim=[columns],
+        inputs=[values, mask, count, scale],
+        outputs=[out],
+        block_dim=_LANES,
+        device=device,
+    )
+
+
+def mean_of_integers(values: wp.array, out: wp.array, device: wp.Device) -> None:
+    """``out[0] = mean of values``, exact up to the last division where the sum is below 2^24.
+
+    Args:
+        values: (N,) int64.
+        out: (1,) float32.
+        device: Device of both.
+    """
+    wp.launch_tiled(_mean_of_integers, dim=[1], inputs=[values], outputs=[out], block_dim=_LANES, device=device)
+
+
+@wp.kernel
+def _masked_means(
+    values: wp.array2d[wp.float32],
+    mask: wp.array[wp.bool],
+    count: wp.array[wp.int32],
+    scale: wp.float32,
+    out: wp.array[wp.float32],
+):
+    column, lane = wp.tid()
+    if count[0] == 0:
+        return
+    part = wp.float32(0.0)
+    for env in range(lane, values.shape[0], wp.block_dim()):
+        if mask[env]:
+            part += values[env, column]
+    total = wp.tile_sum(wp.tile(part))
+    if lane == 0:
+        out[column] = scale * (total[0] / float(count[0]))
+
+
+@wp.kernel
+def _mean_of_integers(values: wp.array[wp.int64], out: wp.array[wp.float32]):
+    _, lane = wp.tid()
+    part = wp.float32(0.0)
+    for env in range(lane, values.shape[0], wp.block_dim()):
+        part += float(values[env])
+    total = wp.tile_sum(wp.tile(part))
+    if lane == 0:
+        out[0] = total[0] / float(values.shape[0])
