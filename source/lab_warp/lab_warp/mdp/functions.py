@@ -1,0 +1,51 @@
+"""Small functions for kernels of terms, with the formulas and the handling of NaN of :mod:`torch`.
+
+Modules of terms switch contraction off (``fuse_fp``): torch rounds every product before it adds it, and so do twins.
+"""
+
+# Kernels are Warp's language; read as Python they have wrong types.
+# pyright: reportArgumentType=false, reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false
+# pyright: reportOperatorIssue=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import math
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+TWO_PI = wp.constant(2.0 * math.pi)
+
+
+@wp.func
+def square(x: wp.float32) -> wp.float32:
+    return x * x
+
+
+@wp.func
+def at_least_zero(x: wp.float32) -> wp.float32:
+    """``x.clamp(min=0)``; NaN passes through, unlike ``wp.max``."""
+    if x < 0.0:
+        return 0.0
+    return x
+
+
+@wp.func
+def greater(a: wp.float32, b: wp.float32) -> wp.float32:
+    """``torch.maximum``; NaN passes through, unlike ``wp.max``."""
+    if wp.isnan(a) or a >= b:
+        return a
+    return b
+
+
+@wp.func
+def wrap_to_pi(angle: wp.float32) -> wp.float32:
+    """Twin of :func:`lab_core.math.wrap_to_pi`."""
+    turns = wp.ceil(wp.abs(angle) / TWO_PI - 0.5)
+    return angle - TWO_PI * turns * wp.sign(angle)
+
+
+@wp.func
+def norm2(x: wp.float32, y: wp.float32) -> wp.float32:
+    return wp.sqrt(x * x + y * y)
