@@ -247,7 +247,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self._refresh_commands(mask)
             observations = self._compute_observations(update_history=mask)
             if not self._observations:
-                self._observations = _copy(observations)
+                self._observations = copy_observations(observations)
             _write(self._observations, observations, mask)
         self.extras = {"log": self._log.values()}
         return self.get_observations(), self.extras
@@ -304,7 +304,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def get_observations(self) -> Observations:
         """Returns the latest observations again, as owned copies."""
-        return _copy(self._observations)
+        return copy_observations(self._observations)
 
     def render(self) -> tuple[np.ndarray]:
         """Returns a uint8 RGB picture (height, width, 3) of ``cfg.scene.camera``, in a tuple for gymnasium."""
@@ -395,8 +395,12 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.action_space = space((num_actions,), (self.num_envs,))
 
 
-def _copy(observations: Observations) -> Observations:
-    return {name: _copy(value) if isinstance(value, dict) else value.clone() for name, value in observations.items()}
+def copy_observations(observations: Observations) -> Observations:
+    """Returns owned copies."""
+    return {
+        name: copy_observations(value) if isinstance(value, dict) else value.clone()
+        for name, value in observations.items()
+    }
 
 
 def _write(target: Observations, source: Observations, mask: torch.Tensor | None = None) -> None:

@@ -47,7 +47,7 @@ class BuiltTermManager(Stateful, Generic[TermT]):
             if not isinstance(term, self.cfg_type):
                 raise TermError(f"{self._what(name)}: expected {self.cfg_type.__name__}, got {type(term).__name__}.")
             try:
-                self._terms[name] = copy.deepcopy(term).build(env)
+                self._terms[name] = self._build(term)
             except ValueError as error:
                 raise TermError(f"{self._what(name)}: {error}") from error
 
@@ -95,6 +95,10 @@ class BuiltTermManager(Stateful, Generic[TermT]):
             term.set_cfg(copy.deepcopy(cfg))
         except ValueError as error:
             raise TermError(f"{self._what(name)}: {error}") from error
+
+    def _build(self, cfg: Any) -> TermT:
+        """Returns the term of a copy of ``cfg``."""
+        return copy.deepcopy(cfg).build(self._env)
 
     def _what(self, name: str) -> str:
         return f"{self.kind} term {name!r}"

@@ -29,6 +29,19 @@ class FiniteActionCheck(Stateful):
         Raises:
             ActionError: the shape is wrong, or (on a CPU) a number is not finite.
         """
+        action = self.shaped(action).to(self.non_finite_action.device, torch.float32)
+        if self._raise_at_once:
+            return action
+        bad = ~torch.isfinite(action)
+        self.non_finite_action.logical_or_(bad)
+        return action.masked_fill(bad, 0.0)
+
+    def shaped(self, action: torch.Tensor | np.ndarray) -> torch.Tensor:
+        """Returns the action as it was given, as a tensor; numbers that are not finite are somebody else's on a GPU.
+
+        Raises:
+            ActionError: the shape is wrong, or (on a CPU) a number is not finite.
+        """
         action = torch.as_tensor(action)
         if action.shape != self.non_finite_action.shape:
             parts = ", ".join(f"{name} {c.start}:{c.stop}" for name, c in self._columns.items()) or "none"
@@ -36,13 +49,9 @@ class FiniteActionCheck(Stateful):
                 f"The action must have shape {tuple(self.non_finite_action.shape)} (environments, columns {parts}), "
                 f"got {tuple(action.shape)}."
             )
-        action = action.to(self.non_finite_action.device, torch.float32)
-        bad = ~torch.isfinite(action)
         if self._raise_at_once:
-            self._raise_for(bad)
-            return action
-        self.non_finite_action.logical_or_(bad)
-        return action.masked_fill(bad, 0.0)
+            self._raise_for(~torch.isfinite(action.to(torch.float32)))
+        return action
 
     def raise_for_invalid(self) -> None:
         """Waits for the device and raises :class:`ActionError` if an action since the last call was not finite."""

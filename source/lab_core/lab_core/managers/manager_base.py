@@ -73,7 +73,8 @@ class ManagerBase(Stateful, Generic[CfgT]):
         self._env = env
         self._cfgs: dict[str, CfgT] = {}
         self._class_terms: dict[str, ManagerTermBase] = {}
-        self._built_params: dict[str, dict[str, Any]] = {}
+        self._built_from: dict[str, tuple[Any, dict[str, Any]]] = {}
+        """Class term -> class and parameters that it was built from."""
         for name, term in cfg.items():
             if term is not None:
                 self._add_term(name, term)
@@ -123,7 +124,7 @@ class ManagerBase(Stateful, Generic[CfgT]):
         cfg = self._checked_copy(name, cfg)
         if isinstance(cfg.func, type):
             old = self._class_terms.get(name)
-            if old is not None and type(old) is cfg.func and _same(self._built_params[name], cfg.params):
+            if old is not None and same_values(self._built_from[name], (cfg.func, cfg.params)):
                 old.cfg = cfg
             else:
                 self._build_class_term(name, cfg)
@@ -200,12 +201,16 @@ class ManagerBase(Stateful, Generic[CfgT]):
         self._check_cfg(name, cfg)
         return cfg
 
+    def _term_class(self, cfg: CfgT) -> type[ManagerTermBase]:
+        """Returns the class to build for a class term."""
+        return cfg.func  # pyright: ignore[reportReturnType]
+
     def _build_class_term(self, name: str, cfg: CfgT) -> None:
         try:
-            self._class_terms[name] = cfg.func(cfg, self._env)
+            self._class_terms[name] = self._term_class(cfg)(cfg, self._env)
         except ValueError as error:
             raise TermError(f"{self._what(name)}: {error}") from error
-        self._built_params[name] = copy.deepcopy(cfg.params)
+        self._built_from[name] = (cfg.func, copy.deepcopy(cfg.params))
 
 
 def check_tensor(value: Any, shape: tuple[int, ...], what: str, dtype: torch.dtype | None = None) -> None:
@@ -243,7 +248,8 @@ def format_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any
     return "\n".join([f"{title} ({len(lines) - 1})", text[0], "  ".join("-" * width for width in widths), *text[1:]])
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_values(a: Any, b: Any) -> bool:
+    """Whether two settings are equal; tensors and arrays count as different."""
     try:
         return bool(a == b)
     except (RuntimeError, ValueError):  # tensors and arrays have no single truth value

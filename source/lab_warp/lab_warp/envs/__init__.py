@@ -1,0 +1,9 @@
+"""Environments whose step is Warp code: one graph where everything in it can be recorded."""
+
+from __future__ import annotations
+
+from lab_warp.envs.frontend import build_env
+from lab_warp.envs.manager_based_rl_env_warp import ManagerBasedRLEnvWarp
+from lab_warp.envs.warp_env import WarpEnv
+
+__all__ = ["ManagerBasedRLEnvWarp", "WarpEnv", "build_env"]

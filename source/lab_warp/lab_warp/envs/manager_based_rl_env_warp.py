@@ -1,0 +1,108 @@
+"""Manager-based environments as Warp code."""
+
+from __future__ import annotations
+
+import torch
+import warp as wp
+
+from lab_core.envs import ManagerBasedRLEnv
+from lab_core.envs.rl_env import Observations
+from lab_warp.envs.warp_env import WarpEnv
+from lab_warp.managers import (
+    ActionManagerWarp,
+    CommandManagerWarp,
+    CurriculumManagerWarp,
+    MetricsManagerWarp,
+    ObservationManagerWarp,
+    RewardManagerWarp,
+    TerminationManagerWarp,
+)
+
+
+class ManagerBasedRLEnvWarp(WarpEnv, ManagerBasedRLEnv):
+    """Built from the configuration of :class:`ManagerBasedRLEnv`; every term is replaced by its twin."""
+
+    action_manager: ActionManagerWarp
+    command_manager: CommandManagerWarp
+    observation_manager: ObservationManagerWarp
+    termination_manager: TerminationManagerWarp
+    reward_manager: RewardManagerWarp
+    curriculum_manager: CurriculumManagerWarp
+    metrics_manager: MetricsManagerWarp
+
+    def _load_managers(self) -> None:
+        cfg = self.cfg
+        self.command_manager = CommandManagerWarp(cfg.commands, self)
+        self.action_manager = ActionManagerWarp(cfg.actions, self)
+        self.observation_manager = ObservationManagerWarp(cfg.observations, self)
+        self.termination_manager = TerminationManagerWarp(cfg.terminations, self)
+        self.reward_manager = RewardManagerWarp(cfg.rewards, self)
+        self.curriculum_manager = CurriculumManagerWarp(cfg.curriculum, self)
+        self.metrics_manager = MetricsManagerWarp(cfg.metrics, self)
+        self._observations = self.observation_manager.now
+        self.final_obs_buf = self.observation_manager.end if cfg.compute_final_obs else {}
+        self.reward_buf = self.reward_manager.reward
+        dones = self.termination_manager
+        self.reset_terminated, self.reset_time_outs, self.reset_buf = dones.terminated, dones.time_outs, dones.dones
+        self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
+
+    @property
+    def _flags_buf(self) -> torch.Tensor:
+        return self.termination_manager.flags
+
+    def _take_action(self, actions: torch.Tensor) -> None:
+        self.action_manager.take(actions)
+
+    def _copy_settings(self) -> None:
+        self.reward_manager.copy_settings()
+        self.observation_manager.copy_settings()
+
+    def _process(self) -> None:
+        self.action_manager.process()
+
+    def _compute_dones(self) -> None:
+        self.termination_manager.compute()
+
+    def _compute_reward(self) -> None:
+        self.reward_manager.compute(self.step_dt)
+        self.command_manager.update_metrics()
+        self.metrics_manager.compute()
+
+    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+        self.observation_manager.compute_now(mask)
+
+    def _observe_end(self) -> None:
+        self.observation_manager.compute_end()
+
+    def _end_observations(self) -> Observations:
+        return self.final_obs_buf
+
+    def _reset_recordable(self) -> bool:
+        managers = (self.observation_manager, self.termination_manager, self.reward_manager, self.metrics_manager)
+        return (
+            super()._reset_recordable()
+            and self.curriculum_manager.recordable
+            and self.curriculum_manager.resets_recordable
+            and self.action_manager.recordable
+            and self.command_manager.recordable
+            and all(manager.resets_recordable for manager in managers)
+        )
+
+    def _curriculum_masked(self) -> None:
+        self.curriculum_manager.compute_masked()
+
+    def _reset_managers_masked(self) -> None:
+        for manager in (
+            self.observation_manager,
+            self.action_manager,
+            self.reward_manager,
+            self.curriculum_manager,
+            self.command_manager,
+            self.event_manager,
+            self.termination_manager,
+            self.metrics_manager,
+        ):
+            manager.reset_masked()
+
+    def _refresh_masked(self) -> None:
+        self.command_manager.refresh_masked()

@@ -1,0 +1,307 @@
+"""The step of a Warp environment: one recorded stage, from the action to the observations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import warp as wp
+
+from lab_core.envs import RLEnv
+from lab_core.envs.rl_env import Observations, copy_observations
+from lab_core.managers import EventManager
+from lab_core.masks import masked_copy_
+from lab_core.seeding import make_generator, seed_everything
+from lab_warp.capture import CaptureContext, StageReport, captured, captured_stages, eager
+from lab_warp.envs.log import WarpEpisodeLog
+from lab_warp.managers import EventManagerWarp, kernels
+from lab_warp.managers.terms import Island
+from lab_warp.rng import WarpRng
+from lab_warp.scene import write_default_state
+from lab_warp.views import share_articulation
+
+
+class WarpEnv(RLEnv):
+    """Steps and resets as :class:`lab_core.envs.RLEnv` does, from the same configuration, as Warp code.
+
+    The whole step is one recorded stage. Where all of it can be recorded it is one graph; what cannot be runs at its
+    place between two graphs, and :meth:`capture_report` says what and why. Environments to reset are named by
+    ``warp.reset_mask``; if all work of a reset can be recorded, a step in which nothing ends leaves it out.
+
+    Attributes:
+        warp: Warp arrays that terms share: ``rng`` uint32 (N,), the environments' random streams; ``episode_length``
+            int64 (N,); ``env_origins`` vec3 (N,); ``written`` bool (N,), environments whose state was authored;
+            ``reset_mask`` bool (N,) and ``reset_count`` int32 (1,), what is being reset; ``step_count`` int64 (1,).
+        rng: The random streams. Torch terms draw from ``generator`` instead.
+        log: Where managers report episodes.
+    """
+
+    event_manager: EventManagerWarp
+    warp: SimpleNamespace
+    _state_exclude = ("warp", "rng", "log", "reset_mask", "reset_count", "_step_count", "_given", "event_manager_")
+
+    # Construction -------------------------------------------------------------------------------------------------
+
+    def _make_event_manager(self) -> EventManager:
+        self.wp_device = wp.device_from_torch(self.device)
+        context = getattr(self.physics, "capture_context", None)
+        self.capture_context: CaptureContext = context or CaptureContext(self.wp_device)
+        for entity in self.scene.values():
+            if entity.data.warp is None:
+                share_articulation(entity.data)
+        self.rng = WarpRng(self.num_envs, self.wp_device, make_generator(self.seed, stream="warp").initial_seed())
+        self.rng_state = wp.to_torch(self.rng.state.view(wp.int32))
+        self.rng_global_state = wp.to_torch(self.rng.global_state.view(wp.int32))
+        self.reset_mask = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        """(N,) bool, environments that are being reset."""
+        self.reset_count = torch.zeros(1, dtype=torch.int32, device=self.device)
+        """(1,) their number."""
+        self._step_count = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self.warp = SimpleNamespace(
+            rng=self.rng.state,
+            episode_length=wp.from_torch(self.episode_length_buf),
+            env_origins=wp.from_torch(self.scene.env_origins, dtype=wp.vec3),
+            written=wp.from_torch(self.physics.written),
+            reset_mask=wp.from_torch(self.reset_mask),
+            reset_count=wp.from_torch(self.reset_count),
+            step_count=wp.from_torch(self._step_count),
+        )
+        self.log = self._log = WarpEpisodeLog(self.device)
+        self._pending_recording = ""
+        self.physics.rebuild_callbacks.append(lambda: self.request_recording("the physics was rebuilt"))
+        return EventManagerWarp(self.cfg.events, self)
+
+    @property
+    def common_step_counter(self) -> int:
+        """Steps made."""
+        return self._common_step_counter
+
+    @common_step_counter.setter
+    def common_step_counter(self, value: int) -> None:
+        self._common_step_counter = value
+        if hasattr(self, "_step_count"):
+            self._step_count.fill_(value)
+
+    # Step and reset -----------------------------------------------------------------------------------------------
+
+    def step(
+        self, actions: torch.Tensor
+    ) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        with torch.no_grad():
+            self._take_action(actions)
+            self._copy_settings()
+            if self._pending_recording:
+                self._record_anew()
+            self._step()
+            self._common_step_counter += 1
+            self.recorder_manager.finish_step()
+            return self._results()
+
+    @captured
+    def _step(self) -> None:
+        recorder, physics = self._recorder_call, self._physics_call
+        self._process()
+        recorder("record_pre_step")
+        self._apply_action()
+        recorder("record_pre_physics")
+        physics(self.physics.step, self.cfg.decimation)
+        wp.launch(
+            kernels.count_step,
+            dim=self.num_envs,
+            outputs=[self.warp.episode_length, self.warp.step_count, self.warp.reset_count],
+            device=self.wp_device,
+        )
+        self._compute_dones()
+        self._compute_reward()
+        if self.cfg.compute_final_obs:
+            self._observe_end()
+        recorder("record_post_step")
+        recorder("record_pre_reset", self.reset_mask)
+        if self._reset_recordable() and self.capture_context.enabled:
+            wp.capture_if(self.warp.reset_count, on_true=self._reset_masked)
+        else:
+            self._reset_masked()
+        recorder("record_post_reset", self.reset_mask)
+        self._compute_commands()
+        if self.event_manager.has_mode("interval"):
+            self.event_manager.apply_interval(self.step_dt)
+            physics(self.physics.forward)
+        self._observe(None)
+
+    def _results(self) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        terminated, truncated, _, cut_off = self._flags_buf.clone().unbind()
+        extras: dict[str, Any] = {}
+        if self.cfg.compute_final_obs:
+            extras["final_obs"] = copy_observations(self._end_observations())
+        if not self.cfg.is_finite_horizon:
+            extras["time_outs"] = cut_off
+        extras["reset_count"] = self.reset_count.clone().squeeze(0)
+        extras["log"] = self._log.values()
+        self.extras = extras
+        return copy_observations(self._observations), self.reward_buf.clone(), terminated, truncated, extras
+
+    @captured
+    def _reset_stage(self) -> None:
+        self._reset_masked()
+
+    @captured
+    def _state_given_stage(self) -> None:
+        """What follows the state of a reset from outside."""
+        self._finish_reset()
+
+    @captured
+    def _begin_reset_stage(self) -> None:
+        self._begin_reset()
+
+    @captured
+    def _observe_reset_stage(self) -> None:
+        self._refresh_masked()
+        self._observe((self.warp.reset_mask, self.reset_mask))
+
+    def _reset_masked(self) -> None:
+        self._begin_reset()
+        self._finish_reset()
+
+    def _begin_reset(self) -> None:
+        """Curriculum, default state, reset events."""
+        self._curriculum_masked()
+        write_default_state(self, self.warp.reset_mask)
+        self._physics_call(self.physics.reset, self.reset_mask)
+        self._draw_state_masked()
+
+    def _finish_reset(self) -> None:
+        """Managers and counters, when the new state is known."""
+        self._reset_managers_masked()
+        wp.launch(
+            kernels.clear_counter,
+            dim=self.num_envs,
+            inputs=[self.warp.reset_mask],
+            outputs=[self.warp.episode_length],
+            device=self.wp_device,
+        )
+        self._physics_call(self.physics.forward)
+
+    def _reset_from_outside(
+        self,
+        mask: torch.Tensor,
+        seed: int | None,
+        state: Mapping[str, Any] | None = None,
+        is_relative: bool = False,
+    ) -> tuple[Observations, dict[str, Any]]:
+        with torch.no_grad():
+            self.recorder_manager.interrupt(mask)
+            self.recorder_manager.record_pre_reset(mask)
+            if seed is not None:
+                self._seed(seed)
+            self._copy_settings()
+            if self._pending_recording:
+                self._record_anew()
+            self.reset_mask.copy_(mask)
+            self.reset_count.copy_(mask.sum())
+            self._reset_mask, self._reset_ids = self.reset_mask, None
+            if state is None:
+                self._reset_stage()
+            else:
+                self._begin_reset_stage()
+                self.scene.set_state(state, mask, is_relative)
+                self._state_given_stage()
+            self.recorder_manager.record_post_reset(mask)
+            before = copy_observations(self._observations)
+            self._observe_reset_stage()
+            _put_back(self._observations, before, ~mask)
+        self.extras = {"log": self._log.values()}
+        return self.get_observations(), self.extras
+
+    def _seed(self, seed: int) -> None:
+        self.seed = seed_everything(seed, self.cfg.deterministic)
+        self.generator.set_state(make_generator(self.seed, self.device, "environment").get_state())
+        self.rng.seed(make_generator(self.seed, stream="warp").initial_seed())
+        self.physics.seed(self.seed)
+        self.scene.seed(self.seed)
+
+    def reset_ids(self) -> torch.Tensor:
+        self._reset_mask, self._reset_ids = self.reset_mask, None
+        return super().reset_ids()
+
+    # Recording ----------------------------------------------------------------------------------------------------
+
+    def request_recording(self, reason: str) -> None:
+        """Lets the next step record anew, because something changed that recordings fix."""
+        self._pending_recording = reason
+
+    def capture_report(self) -> list[StageReport]:
+        """Returns how the stages of this environment run: what is recorded, and what runs between graphs, and why."""
+        return [stage.report() for stage in captured_stages(self)]
+
+    def _record_anew(self) -> None:
+        for stage in captured_stages(self):
+            stage.drop_recordings(self._pending_recording)
+        self._pending_recording = ""
+
+    def _physics_call(self, function: Callable[..., None], *args: Any) -> None:
+        if self.physics.recordable:
+            function(*args)
+        else:
+            eager(Island(f"physics: {self.cfg.physics.backend}", function), *args)
+
+    def _recorder_call(self, hook: str, *args: Any) -> None:
+        recorder = self.recorder_manager
+        if getattr(recorder, "is_active", type(recorder).__name__ != "NullRecorderManager"):
+            eager(Island(f"recorder: {hook}", getattr(recorder, hook)), *args)
+
+    # What kinds of environments add -------------------------------------------------------------------------------
+
+    @property
+    def _flags_buf(self) -> torch.Tensor:
+        """(4, N) bool: terminated, time-outs, either, time-outs alone."""
+        raise NotImplementedError
+
+    def _take_action(self, actions: torch.Tensor) -> None:
+        """Checks the action (N, A) and hands it over, before the recorded stage."""
+        raise NotImplementedError
+
+    def _copy_settings(self) -> None:
+        """Hands changed settings to the device, before the recorded stage."""
+
+    def _process(self) -> None:
+        """Processes the action."""
+
+    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+        """Computes the observations; memories move on everywhere or in the environments of ``mask``."""
+        raise NotImplementedError
+
+    def _observe_end(self) -> None:
+        """Computes the observations of the end of the step."""
+        raise NotImplementedError
+
+    def _end_observations(self) -> Observations:
+        """Live buffers of what :meth:`_observe_end` computed."""
+        raise NotImplementedError
+
+    def _reset_recordable(self) -> bool:
+        """Whether all work of a reset can be recorded."""
+        return self.physics.recordable and self.event_manager.recordable and self.event_manager.resets_recordable
+
+    def _curriculum_masked(self) -> None:
+        """Adapts the difficulty before the reset."""
+
+    def _draw_state_masked(self) -> None:
+        """Draws the state of the environments that are being reset."""
+        self.event_manager.apply_reset()
+
+    def _reset_managers_masked(self) -> None:
+        """Resets the managers."""
+        self.event_manager.reset_masked()
+
+    def _refresh_masked(self) -> None:
+        """Adapts commands to a state that was set from outside."""
+
+
+def _put_back(target: Observations, source: Observations, mask: torch.Tensor) -> None:
+    for name, value in source.items():
+        if isinstance(value, dict):
+            _put_back(target[name], value, mask)
+        else:
+            masked_copy_(target[name], value, mask)

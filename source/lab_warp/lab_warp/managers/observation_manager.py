@@ -1,0 +1,266 @@
+"""Observations as Warp code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+import warp as wp
+
+from lab_core.managers import ManagerTermBase, ObservationGroupCfg, ObservationManager, ObservationTermCfg
+from lab_core.managers.observation_manager import GroupObservation
+from lab_core.signals import ConstantNoiseCfg, GaussianNoiseCfg, NoiseCfg, UniformNoiseCfg
+from lab_warp.capture import eager
+from lab_warp.managers import kernels
+from lab_warp.managers.terms import Island, WarpTerms
+from lab_warp.twins import find_twin
+from lab_warp.views import share
+
+if TYPE_CHECKING:
+    from lab_warp.envs.warp_env import WarpEnv
+
+_SETTINGS = ("kind", "operation", "first", "second", "low", "high", "scale")
+_PLAIN_NOISE = (ConstantNoiseCfg, UniformNoiseCfg, GaussianNoiseCfg)
+_OPERATIONS = {"add": kernels.ADD, "scale": kernels.SCALE, "abs": 2}
+
+
+class Group:
+    """Buffers of one group: its columns now, those of the end of the step, and how each column is finished."""
+
+    def __init__(
+        self, cfg: ObservationGroupCfg, shapes: dict[str, tuple[int, ...]], num_envs: int, device: Any
+    ) -> None:
+        """``shapes``: term -> shape of what the policy sees of it, without the environments' axis."""
+        self.cfg = cfg
+        widths = [math.prod(shape) for shape in shapes.values()]
+        self.columns = {name: slice(sum(widths[:i]), sum(widths[: i + 1])) for i, name in enumerate(shapes)}
+        self.values = {side: torch.zeros(num_envs, sum(widths), device=device) for side in ("now", "end")}
+        self.observations: dict[str, GroupObservation] = {
+            side: values
+            if cfg.concatenate_terms
+            else {name: values[:, self.columns[name]].view(num_envs, *shape) for name, shape in shapes.items()}
+            for side, values in self.values.items()
+        }
+        self.warp = {side: wp.from_torch(values) for side, values in self.values.items()}
+        self.out = {
+            side: {name: values[:, columns] for name, columns in self.columns.items()}
+            for side, values in self.values.items()
+        }
+        self.out_warp = {
+            side: {name: wp.from_torch(out) for name, out in outs.items()} for side, outs in self.out.items()
+        }
+        whole = ("kind", "operation")
+        self._settings = {
+            name: torch.zeros(sum(widths), dtype=torch.int32 if name in whole else torch.float32, device=device)
+            for name in _SETTINGS
+        }
+        self.settings: SimpleNamespace = share(SimpleNamespace(**self._settings), _SETTINGS)
+        self._copied: Any = None
+
+    def copy_settings(self, terms: dict[str, _Finish]) -> None:
+        """Hands changed noise, clips and scales to the device."""
+        if terms == self._copied:
+            return
+        for i, name in enumerate(_SETTINGS):
+            numbers: list[float] = []
+            for term, columns in self.columns.items():
+                value = terms[term][i]
+                width = columns.stop - columns.start
+                numbers += list(value) if isinstance(value, tuple) else [value] * width
+            buffer = self._settings[name]
+            buffer.copy_(torch.tensor(numbers, dtype=buffer.dtype))
+        self._copied = terms
+
+
+_Finish = tuple[int, int, float, float, float, float, float | tuple[float, ...]]
+"""Values of ``_SETTINGS`` for the columns of one term."""
+_NOTHING: _Finish = (kernels.NO_NOISE, kernels.ADD, 0.0, 0.0, -math.inf, math.inf, 1.0)
+
+
+@dataclass
+class _Term:
+    """How a term is computed."""
+
+    is_plain: bool
+    """Its twin writes into the group, whose last kernel adds noise, clips and scales."""
+    value: torch.Tensor | None
+    """Where the twin writes for a pipeline in torch; None: the function runs in torch too."""
+
+
+class ObservationManagerWarp(WarpTerms, ObservationManager):
+    """Computes the groups. Twins write into the columns of their group, and one kernel per group finishes them.
+
+    Terms with modifiers, delays, histories or noise that has a memory go on in torch, between two graphs.
+    """
+
+    _env: WarpEnv
+
+    def __init__(self, cfg: Mapping[str, ObservationGroupCfg | None], env: WarpEnv) -> None:
+        self._uses_twins = False
+        super().__init__(cfg, env)  # in torch, which finds the shapes
+        self._uses_twins = True
+        self._terms: dict[str, _Term] = {}
+        self._group_buffers: dict[str, Group] = {}
+        for group, group_cfg in self._groups.items():
+            flat = _is_flat(group_cfg, self.group_obs_term_dim[group])
+            for name in self._group_terms[group].values():
+                self._terms[name] = self._make_term(name, flat)
+            self._group_buffers[group] = self._make_group(group, group_cfg, flat)
+        for name, term_cfg in self._cfgs.items():
+            if isinstance(term_cfg.func, type) and find_twin(term_cfg.func) and self._has_twin_value(name):
+                self._build_class_term(name, term_cfg)
+        self._fix_terms()
+        self.copy_settings()
+
+    _state_exclude = ("_terms", "_group_buffers")
+
+    @property
+    def now(self) -> dict[str, GroupObservation]:
+        """Group -> latest observation: live buffers."""
+        return {name: group.observations["now"] for name, group in self._group_buffers.items()}
+
+    @property
+    def end(self) -> dict[str, GroupObservation]:
+        """Group -> observation of the end of the latest step, before resets: live buffers."""
+        return {name: group.observations["end"] for name, group in self._group_buffers.items()}
+
+    @property
+    def resets_recordable(self) -> bool:
+        return super().resets_recordable and all(term.is_plain for term in self._terms.values())
+
+    def copy_settings(self) -> None:
+        """Hands changed noise, clips and scales to the device; called between steps."""
+        for name, group in self._group_buffers.items():
+            corrupt = self._groups[name].enable_corruption
+            group.copy_settings(
+                {
+                    term: _finish(self._cfgs[full], corrupt) if self._terms[full].is_plain else _NOTHING
+                    for term, full in self._group_terms[name].items()
+                    if term in group.columns
+                }
+                or {"": _NOTHING}
+            )
+
+    def compute_now(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
+        """Computes the observations after a step. Delays, histories and random streams move on: in all environments,
+        or in those of ``mask`` (as Warp array and as tensor)."""
+        self._compute_side("now", mask)
+
+    def compute_end(self) -> None:
+        """Computes the observations of the end of the step, without a trace in memories and random streams."""
+        self._compute_side("end", None)
+
+    def reset_masked(self) -> None:
+        """Starts new episodes in the environments that are being reset."""
+        self._reset_class_terms()
+        pipelines = [self._pipelines[name] for name, term in self._terms.items() if not term.is_plain]
+        if pipelines:
+            mask = self._env.reset_mask
+            eager(Island("memory of observation terms", lambda: [pipeline.reset(mask) for pipeline in pipelines]))
+
+    def _compute_side(self, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+        for name, group in self._group_buffers.items():
+            if not _is_flat(group.cfg, self.group_obs_term_dim[name]):
+                eager(Island(f"observation group {name!r}: its axes", self._compute_in_torch), name, side, mask)
+                continue
+            for term, full in self._group_terms[name].items():
+                kind = self._terms[full]
+                if kind.is_plain:
+                    self._evaluate(full, group.out_warp[side][term], group.out[side][term])
+                    continue
+                if kind.value is not None:
+                    self._evaluate(full, wp.from_torch(kind.value), kind.value)
+                what = f"{self._what(full)}: " + ("its memory" if kind.value is not None else "no Warp twin")
+                eager(Island(what, self._pipe), full, group.out[side][term], side, mask)
+            settings = group.settings
+            wp.launch(
+                kernels.finish_observation,
+                dim=self.num_envs,
+                inputs=[
+                    None if mask is None else mask[0],
+                    *(getattr(settings, setting) for setting in _SETTINGS),
+                    side == "now",
+                ],
+                outputs=[self._env.rng.state, group.warp[side]],
+                device=self._env.wp_device,
+            )
+
+    def _pipe(self, name: str, out: torch.Tensor, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+        """Computes what follows the function of a term, and the function where it has no twin, in torch."""
+        group, _, _ = name.partition("/")
+        corrupt = self._groups[group].enable_corruption
+        looking = side == "end"
+        advance = self._none if looking else (None if mask is None else mask[1])
+        with self._looking() if looking else (nullcontext() if mask is None else self._rows_kept(~mask[1])):
+            value = self._terms[name].value
+            value = self._value(name) if value is None else value
+            out.copy_(self._pipelines[name](value, corrupt, advance).flatten(start_dim=1))
+
+    def _compute_in_torch(self, name: str, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+        looking = side == "end"
+        advance = self._none if looking else (None if mask is None else mask[1])
+        with self._looking() if looking else (nullcontext() if mask is None else self._rows_kept(~mask[1])):
+            observation = self._compute_group(name, advance)
+        assert isinstance(observation, torch.Tensor)
+        self._group_buffers[name].values[side].copy_(observation.flatten(start_dim=1))
+
+    def _make_term(self, name: str, flat: bool) -> _Term:
+        cfg, shape = self._cfgs[name], self._pipelines[name].value_shape
+        if not flat or find_twin(cfg.func) is None or len(shape) != 2:
+            return _Term(is_plain=False, value=None)
+        if _is_plain(cfg):
+            return _Term(is_plain=True, value=None)
+        return _Term(is_plain=False, value=torch.zeros(shape, device=self.device))
+
+    def _make_group(self, name: str, cfg: ObservationGroupCfg, flat: bool) -> Group:
+        if flat:
+            return Group(cfg, self.group_obs_term_dim[name], self.num_envs, self.device)
+        shape = self.group_obs_dim[name]
+        group = Group(cfg, {"": shape}, self.num_envs, self.device)
+        group.observations = {side: values.view(self.num_envs, *shape) for side, values in group.values.items()}
+        return group
+
+    def _has_twin_value(self, name: str) -> bool:
+        term = self._terms[name]
+        return term.is_plain or term.value is not None
+
+    def _term_class(self, cfg: ObservationTermCfg) -> type[ManagerTermBase]:
+        return super()._term_class(cfg) if self._uses_twins else cfg.func  # pyright: ignore[reportReturnType]
+
+    def _recorded_settings(self, cfg: ObservationTermCfg) -> tuple[Any, ...]:
+        return (*super()._recorded_settings(cfg), _is_plain(cfg))
+
+
+def _is_flat(cfg: ObservationGroupCfg, shapes: dict[str, tuple[int, ...]]) -> bool:
+    """Whether the terms of a group lie side by side in one row of columns."""
+    if not cfg.concatenate_terms:
+        return True
+    return cfg.history_order == "term" and all(len(shape) == 1 for shape in shapes.values())
+
+
+def _is_plain(cfg: ObservationTermCfg) -> bool:
+    no_memory = cfg.delay_max_lag == 0 and cfg.delay_hold_prob == 0.0 and cfg.history_length == 0
+    return no_memory and not cfg.modifiers and (cfg.noise is None or type(cfg.noise) in _PLAIN_NOISE)
+
+
+def _finish(cfg: ObservationTermCfg, corrupt: bool) -> _Finish:
+    low, high = (-math.inf, math.inf) if cfg.clip is None else cfg.clip
+    scale = 1.0 if cfg.scale is None else tuple(cfg.scale) if isinstance(cfg.scale, Sequence) else cfg.scale
+    kind, first, second = _noise(cfg.noise) if corrupt else (kernels.NO_NOISE, 0.0, 0.0)
+    operation = _OPERATIONS[getattr(cfg.noise, "operation", "add")]
+    return kind, operation, first, second, low, high, scale
+
+
+def _noise(noise: NoiseCfg | None) -> tuple[int, float, float]:
+    if isinstance(noise, ConstantNoiseCfg):
+        return kernels.CONSTANT, noise.bias, 0.0
+    if isinstance(noise, UniformNoiseCfg):
+        return kernels.UNIFORM, noise.n_min, noise.n_max
+    if isinstance(noise, GaussianNoiseCfg):
+        return kernels.GAUSSIAN, noise.mean, noise.std
+    return kernels.NO_NOISE, 0.0, 0.0
