@@ -94,7 +94,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         elif cfg.dataset is not None or sinks:
             raise ConfigError("recorder.dataset and sinks need recorder.retention: an episode is written when it ends.")
         self._closed = False
-        _open_recorders.add(self)
+        _close_at_exit(self)
         self._begin(torch.ones(env.num_envs, dtype=torch.bool, device=env.device))
 
     # What it holds --------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
     def _sinks(self, cfg: RecorderCfg, env: RLEnv, sinks: Sequence[EpisodeSink]) -> list[EpisodeSink]:
         if cfg.dataset is None:
             return list(sinks)
-        from lab_core.recorder.writer import dataset_sinks  # pyright: ignore[reportMissingImports]
+        from lab_core.recorder.writer import dataset_sinks  # h5py only where it is needed
 
         return [*dataset_sinks(cfg.dataset, env), *sinks]
 
@@ -315,7 +315,14 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
 _open_recorders: weakref.WeakSet[RecorderManager] = weakref.WeakSet()
 
 
-@atexit.register
+def _close_at_exit(recorder: RecorderManager) -> None:
+    """Closes what a program forgets to close."""
+    _open_recorders.add(recorder)
+    # Last in, first out: anew after the import of h5py, which shuts itself down at exit.
+    atexit.unregister(_close_forgotten_recorders)
+    atexit.register(_close_forgotten_recorders)
+
+
 def _close_forgotten_recorders() -> None:
     for recorder in list(_open_recorders):
         recorder.close()

@@ -1,0 +1,112 @@
+"""What a recorded file says about where it comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+
+from lab_core.cli.info import lab_versions
+from lab_core.config import config_hash, dump_yaml
+from lab_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+_LIBRARIES = ("gymnasium", "h5py", "mujoco", "mujoco-warp", "newton", "numpy", "torch", "warp-lang")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Attributes and configuration of a recorded file."""
+
+    attributes: dict[str, Any]
+    """Of the group ``data``: plain values, and JSON texts for what has parts."""
+    config: str
+    """The environment's whole configuration as YAML; empty if it cannot be written."""
+
+
+def describe(env: RLEnv, env_name: str) -> Provenance:
+    """Returns what the files recorded in ``env`` state about it; ``env_name`` is the task id."""
+    try:
+        cfg = dataclasses.replace(env.cfg, recorder=None)
+        config, digest = dump_yaml(cfg), config_hash(cfg)
+    except ConfigError as error:
+        print(f"Recorder: the files will lack the configuration: {error}", file=sys.stderr)
+        config = digest = ""
+    sim_args = {
+        "dt": env.physics_dt,
+        "decimation": env.cfg.decimation,
+        "render_interval": env.cfg.decimation,
+        "num_envs": env.num_envs,
+    }
+    env_args = {"env_name": env_name, "type": 2, "env_kwargs": {}, "sim_args": sim_args}
+    attributes = {
+        "env_args": json.dumps(env_args),
+        "quaternion": "xyzw",
+        "names": json.dumps(_names(env)),
+        "step_dt": env.step_dt,
+        "physics_dt": env.physics_dt,
+        "decimation": env.cfg.decimation,
+        "physics": env.physics.description,
+        "physics_fingerprint": physics_fingerprint(env),
+        "config_hash": digest,
+        "versions": json.dumps(_versions()),
+        "git": json.dumps(_git_revision()),
+    }
+    return Provenance(attributes, config)
+
+
+def physics_fingerprint(env: RLEnv) -> str:
+    """SHA-256 of what decides how the robots move: physics settings and timing, entities with their actuators, ground,
+    names, and the properties that the model was built with. Terrain, sensors and the number of worlds are left out."""
+    scene = env.cfg.scene
+    digest = hashlib.sha256()
+    for part in (env.cfg.physics, env.cfg.decimation, scene.ground, scene.entities):
+        digest.update(dump_yaml(part).encode())
+    digest.update(json.dumps(_names(env)).encode())
+    for name in env.scene:
+        for field, value in env.scene[name].default_properties.items():
+            digest.update(field.encode() + value[0].cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _names(env: RLEnv) -> dict[str, dict[str, list[str]]]:
+    return {
+        name: {"joint_names": list(env.scene[name].joint_names), "body_names": list(env.scene[name].body_names)}
+        for name in env.scene
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "hdf5": h5py.version.hdf5_version, **lab_versions()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _git_revision() -> dict[str, Any] | None:
+    """Revision of the checkout that this module was imported from; None outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        folder = Path(__file__).parent
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True).stdout
+
+    try:
+        dirty = bool(git("status", "--porcelain", "--untracked-files=no").strip())
+        return {"revision": git("rev-parse", "HEAD").strip(), "dirty": dirty}
+    except (OSError, subprocess.SubprocessError):
+        return None

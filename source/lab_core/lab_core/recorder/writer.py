@@ -1,0 +1,235 @@
+"""Writing ended episodes to files while the environment goes on."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from lab_core.errors import ConfigError
+from lab_core.recorder.config import DatasetCfg
+from lab_core.recorder.episode import EpisodeBatch, EpisodeInfo, EpisodeSink
+from lab_core.recorder.errors import RecorderError
+from lab_core.recorder.provenance import Provenance, describe
+from lab_core.recorder.reader import RecordedDataset
+from lab_core.recorder.shard import Shard
+from lab_core.recorder.shard_index import ShardEntry, ShardIndex, index_path, shard_path
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+_QUEUE_LENGTH = 4
+"""Batches that wait for the disk at most; then the environment waits too, so that memory stays flat."""
+
+
+class DatasetWriter:
+    """A sink that writes HDF5 files, each finished under a temporary name and renamed.
+
+    Episodes are copied from the device to pinned memory once, beside the next steps; a thread waits for the copy and
+    does the rest. A failure of the disk is raised by the next :meth:`check`, with what has been saved.
+
+    Args:
+        cfg: Where and how; its ``mode`` is not looked at.
+        provenance: What the files say about their origin.
+        accepts: Which episodes to write; default: all.
+
+    Raises:
+        RecorderError: the folder cannot be written, or holds a recording of this name and ``cfg.existing`` is "refuse";
+            or the recording to resume comes from another robot or other physics.
+    """
+
+    def __init__(
+        self, cfg: DatasetCfg, provenance: Provenance, accepts: Callable[[EpisodeInfo], bool] = lambda info: True
+    ) -> None:
+        _check(cfg)
+        self.cfg = cfg
+        self._provenance = provenance
+        self._accepts = accepts
+        self.index = _open_index(cfg, provenance)
+        self._shard: Shard | None = None
+        self._shard_since = 0.0
+        self._failure: RecorderError | None = None
+        self._reported = False
+        self._resumed = self.index.episodes
+        self._received = 0
+        self._queue: queue.Queue[tuple[EpisodeBatch, torch.cuda.Event | None] | None] = queue.Queue(_QUEUE_LENGTH)
+        self._thread = threading.Thread(target=self._run, name=f"recorder {cfg.name}", daemon=True)
+        self._thread.start()
+
+    def accepts(self, info: EpisodeInfo) -> bool:
+        return self._accepts(info)
+
+    def write(self, batch: EpisodeBatch) -> None:
+        """Takes over episodes; waits while the disk is too far behind."""
+        self._received += len(batch)
+        self._queue.put(_to_host(batch))
+
+    def check(self) -> None:
+        if self._failure is not None:
+            self._reported = True
+            lost = self._received - (self.index.episodes - self._resumed)
+            raise RecorderError(
+                f"{self._failure} Saved are {len(self.index.shards)} files with {self.index.episodes} episodes in "
+                f"{self.cfg.folder}; {lost} episodes are lost."
+            )
+
+    def close(self) -> None:
+        """Finishes the last file. Safe to call twice.
+
+        Raises:
+            RecorderError: files could not be written and :meth:`check` has not said so yet.
+        """
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
+        if not self._reported:
+            self.check()
+
+    # In the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            try:
+                item = self._queue.get(timeout=self._time_left())
+            except queue.Empty:
+                self._try(self._finish_shard)
+                continue
+            if item is None:
+                self._try(self._finish)
+                return
+            batch, copied = item
+            if copied is not None:
+                copied.synchronize()
+            self._try(lambda batch=batch: self._add(batch))
+
+    def _time_left(self) -> float | None:
+        if self._shard is None:
+            return None
+        return max(0.0, self._shard_since + self.cfg.shard_seconds - time.monotonic())
+
+    def _try(self, action: Callable[[], None]) -> None:
+        """Runs ``action`` unless something failed before, and remembers its failure."""
+        if self._failure is not None:
+            return
+        try:
+            action()
+        except Exception as error:
+            path = shard_path(self.cfg.folder, self.cfg.name, len(self.index.shards))
+            reason = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
+            self._shard = None
+            self._failure = RecorderError(f"cannot write {path}: {reason}.")
+
+    def _add(self, batch: EpisodeBatch) -> None:
+        for episode in batch:
+            if self._shard is None:
+                self._shard, self._shard_since = Shard(self._provenance, self.cfg.compression), time.monotonic()
+            number = self.index.episodes + self._shard.num_episodes
+            self._shard.add(number, replace(episode, info=replace(episode.info, label=self.cfg.label)))
+            if self._shard.num_bytes >= self.cfg.shard_megabytes * 1e6:
+                self._finish_shard()
+        if self._shard is not None and self._time_left() == 0.0:
+            self._finish_shard()
+
+    def _finish_shard(self) -> None:
+        if self._shard is None:
+            return
+        path = shard_path(self.cfg.folder, self.cfg.name, len(self.index.shards))
+        self._shard.save(path)
+        entry = ShardEntry(path.name, self._shard.num_episodes, self._shard.num_steps)
+        self._shard = None
+        self.index.shards.append(entry)
+        self.index.save(self.cfg.folder)
+
+    def _finish(self) -> None:
+        self._finish_shard()
+        if self.index.shards:
+            self.index.closed = True
+            self.index.save(self.cfg.folder)
+        else:  # nothing was recorded
+            index_path(self.cfg.folder, self.cfg.name).unlink(missing_ok=True)
+
+
+def dataset_sinks(cfg: DatasetCfg, env: RLEnv) -> list[EpisodeSink]:
+    """Returns the writers of ``cfg``: one, or one each for episodes that succeeded and failed.
+
+    Raises:
+        ConfigError: a setting is impossible.
+        RecorderError: see :class:`DatasetWriter`.
+    """
+    provenance = describe(env, cfg.env_name)
+    if cfg.mode == "all":
+        return [DatasetWriter(cfg, provenance)]
+    successful = DatasetWriter(cfg, provenance, lambda info: info.success)
+    if cfg.mode == "successful":
+        return [successful]
+    if cfg.mode == "separate":
+        failed = replace(cfg, name=f"{cfg.name}_failed")
+        return [successful, DatasetWriter(failed, provenance, lambda info: not info.success)]
+    raise ConfigError(f"recorder.dataset.mode must be 'all', 'successful' or 'separate', got {cfg.mode!r}.")
+
+
+def _check(cfg: DatasetCfg) -> None:
+    if cfg.existing not in ("refuse", "overwrite", "resume"):
+        raise ConfigError(f"recorder.dataset.existing must be 'refuse', 'overwrite' or 'resume', got {cfg.existing!r}.")
+    if not 0 <= cfg.compression <= 9:
+        raise ConfigError(f"recorder.dataset.compression must be 0 .. 9, got {cfg.compression}.")
+    if not cfg.name or "/" in cfg.name:
+        raise ConfigError(f"recorder.dataset.name must be a file name, got {cfg.name!r}.")
+
+
+def _open_index(cfg: DatasetCfg, provenance: Provenance) -> ShardIndex:
+    """Returns the index to go on from: an empty one, or that of the recording to resume."""
+    present = sorted(cfg.folder.glob(f"{cfg.name}-[0-9]*.hdf5"))
+    listed = index_path(cfg.folder, cfg.name)
+    index = ShardIndex(cfg.name)
+    try:
+        cfg.folder.mkdir(parents=True, exist_ok=True)
+        if present or listed.exists():
+            if cfg.existing == "refuse":
+                raise RecorderError(
+                    f"{cfg.folder} already holds a recording {cfg.name!r} ({len(present)} files); choose another "
+                    "folder or name, or say whether to overwrite or resume it."
+                )
+            if cfg.existing == "overwrite":
+                for path in (listed, *present):
+                    path.unlink(missing_ok=True)
+            else:
+                index.shards = _resumed_shards(cfg, provenance)
+        index.save(cfg.folder)
+    except OSError as error:
+        raise RecorderError(f"cannot record into {cfg.folder}: {error.strerror or error}.") from error
+    return index
+
+
+def _resumed_shards(cfg: DatasetCfg, provenance: Provenance) -> list[ShardEntry]:
+    """The finished files as they are, whatever the index says of them."""
+    with RecordedDataset(cfg.folder, cfg.name) as dataset:
+        for name in ("names", "quaternion", "physics_fingerprint"):
+            if dataset.attributes and dataset.attributes.get(name) != provenance.attributes[name]:
+                raise RecorderError(
+                    f"the recording {cfg.name!r} in {cfg.folder} cannot be resumed: its {name} is "
+                    f"{dataset.attributes.get(name)!r}, now it is {provenance.attributes[name]!r}."
+                )
+        return [ShardEntry(path.name, len(infos), sum(info.length for info in infos)) for path, infos in dataset.files]
+
+
+def _to_host(batch: EpisodeBatch) -> tuple[EpisodeBatch, torch.cuda.Event | None]:
+    """Starts copying a batch to the host; with the event that tells the end."""
+    device = next(iter((batch.steps | batch.initial).values())).device
+    if device.type == "cpu":
+        return batch, None
+
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        return host.copy_(tensor, non_blocking=True)
+
+    steps = {key: copy(value) for key, value in batch.steps.items()}
+    initial = {key: copy(value) for key, value in batch.initial.items()}
+    copied = torch.cuda.Event()
+    copied.record(torch.cuda.current_stream(device))
+    return EpisodeBatch(batch.infos, steps, initial), copied
