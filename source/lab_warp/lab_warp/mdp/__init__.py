@@ -1,5 +1,21 @@
 """Warp twins of the terms of :mod:`lab_core.mdp`. Importing this package registers them."""
 
-from lab_warp.mdp import observations
+from lab_warp.mdp import (
+    contacts,
+    events,
+    events_properties,
+    metrics,
+    observations,
+    rewards,
+    terminations,
+)
 
-__all__ = ["observations"]
+__all__ = [
+    "contacts",
+    "events",
+    "events_properties",
+    "metrics",
+    "observations",
+    "rewards",
+    "terminations",
+]

@@ -49,3 +49,19 @@ def wrap_to_pi(angle: wp.float32) -> wp.float32:
 @wp.func
 def norm2(x: wp.float32, y: wp.float32) -> wp.float32:
     return wp.sqrt(x * x + y * y)
+
+
+@wp.func
+def clamp(x: wp.float32, low: wp.float32, high: wp.float32) -> wp.float32:
+    """``torch.clamp``: NaN passes through, and ``high`` wins where ``low`` is above it."""
+    if x < low:
+        return wp.min(low, high)
+    if x > high:
+        return high
+    return x
+
+
+@wp.func
+def multiply_add(a: wp.float32, b: wp.float32, c: wp.float32) -> wp.float32:
+    """``a * b + c`` as ``torch.addcmul`` computes it: rounded once. The product is exact in float64."""
+    return wp.float32(wp.float64(a) * wp.float64(b) + wp.float64(c))

@@ -1,0 +1,364 @@
+"""Twins of :mod:`lab_core.mdp.events_properties`, which says what they do.
+
+Only environments of the mask draw, each from its own stream: one joint or body after the other, stiffness or dry
+friction of all joints first. A range without width draws too.
+"""
+
+# Kernels are Warp's language; read as Python they have wrong types. Twins of classes take Warp's masks.
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false, reportIncompatibleMethodOverride=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+from lab_core import mdp
+from lab_core.errors import unknown_name_message
+from lab_core.managers import SceneEntityCfg, TermError
+from lab_core.managers.manager_base import check_range
+from lab_core.mdp.events_properties import MIN_FRICTION, MIN_MASS_SHARE, Distribution, Operation, Params
+from lab_warp.mdp.functions import at_least_zero, clamp, greater
+from lab_warp.twins import twin_of
+from lab_warp.views import body_index, joint_index
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+_ROBOT = SceneEntityCfg("robot")
+_AXES = ("x", "y", "z")
+
+_OPERATIONS: dict[Operation, int] = {"add": 0, "scale": 1, "abs": 2}
+_DISTRIBUTIONS: dict[Distribution, int] = {"uniform": 0, "log_uniform": 1, "gaussian": 2}
+_ADD, _SCALE = wp.constant(_OPERATIONS["add"]), wp.constant(_OPERATIONS["scale"])
+_UNIFORM, _LOG_UNIFORM = wp.constant(_DISTRIBUTIONS["uniform"]), wp.constant(_DISTRIBUTIONS["log_uniform"])
+_GAUSSIAN = wp.constant(_DISTRIBUTIONS["gaussian"])
+_MIN_MASS_SHARE = wp.constant(MIN_MASS_SHARE)
+
+
+@wp.struct
+class _Draw:
+    """How a property is drawn."""
+
+    distribution: wp.int32
+    params: wp.vec2
+    operation: wp.int32
+
+
+def _draw_of(params: Params, operation: Operation, distribution: Distribution) -> _Draw:
+    """Raises :class:`TermError` for parameters that the distribution cannot have."""
+    if distribution == "gaussian":
+        if params[1] < 0.0:
+            raise TermError(f"The standard deviation must not be negative, got {params[1]}.")
+    else:
+        check_range(params, f"parameters of a {distribution} draw")
+        if distribution == "log_uniform" and params[0] <= 0.0:
+            raise TermError(f"Bounds of a log-uniform range must be positive, got {tuple(params)}.")
+    draw = _Draw()
+    draw.distribution, draw.operation = _DISTRIBUTIONS[distribution], _OPERATIONS[operation]
+    draw.params = wp.vec2(*params)
+    return draw
+
+
+@wp.func
+def _drawn(how: _Draw, default: wp.float32, rng: wp.uint32):
+    """Returns the property and the state of the stream after the draw."""
+    low = how.params[0]
+    high = how.params[1]
+    draw = wp.float32(0.0)
+    if how.distribution == _UNIFORM:
+        draw = wp.randf(rng, low, high)
+    elif how.distribution == _LOG_UNIFORM:
+        draw = clamp(wp.exp(wp.randf(rng, wp.log(low), wp.log(high))), low, high)
+    else:
+        draw = low + high * wp.randn(rng)
+    if how.operation == _ADD:
+        draw = default + draw
+    elif how.operation == _SCALE:
+        draw = default * draw
+    return draw, rng
+
+
+# Joints -----------------------------------------------------------------------------------------------------------
+
+
+@twin_of(mdp.randomize_actuator_gains)
+class randomize_actuator_gains(mdp.randomize_actuator_gains):
+    def __call__(
+        self,
+        env: Any,
+        mask: wp.array,
+        stiffness_distribution_params: Params | None = None,
+        damping_distribution_params: Params | None = None,
+        operation: Operation = "abs",
+        distribution: Distribution = "uniform",
+        asset_cfg: SceneEntityCfg = _ROBOT,
+    ) -> None:
+        for name, params in (
+            ("joint_stiffness", stiffness_distribution_params),
+            ("joint_damping", damping_distribution_params),
+        ):
+            if params is not None:
+                _randomize_joints(env, mask, asset_cfg, name, _draw_of(params, operation, distribution))
+
+
+@twin_of(mdp.randomize_joint_parameters)
+class randomize_joint_parameters(mdp.randomize_joint_parameters):
+    def __call__(
+        self,
+        env: Any,
+        mask: wp.array,
+        friction_distribution_params: Params | None = None,
+        armature_distribution_params: Params | None = None,
+        operation: Operation = "abs",
+        distribution: Distribution = "uniform",
+        asset_cfg: SceneEntityCfg = _ROBOT,
+    ) -> None:
+        for name, params in (
+            ("joint_friction", friction_distribution_params),
+            ("joint_armature", armature_distribution_params),
+        ):
+            if params is not None:
+                _randomize_joints(env, mask, asset_cfg, name, _draw_of(params, operation, distribution))
+                env.physics.notify(asset_cfg.name, name)
+
+
+def _randomize_joints(env: Any, mask: wp.array, asset_cfg: SceneEntityCfg, name: str, how: _Draw) -> None:
+    entity = env.scene[asset_cfg.name]
+    wp.launch(
+        _draw_joints,
+        dim=env.num_envs,
+        inputs=[mask, joint_index(asset_cfg), how, wp.from_torch(entity.default_properties[name])],
+        outputs=[env.warp.rng, getattr(entity.data.warp, name)],
+        device=env.wp_device,
+    )
+
+
+@wp.kernel
+def _draw_joints(
+    mask: wp.array[wp.bool],
+    joints: wp.array[wp.int32],
+    how: _Draw,
+    as_built: wp.array2d[wp.float32],
+    rng_state: wp.array[wp.uint32],
+    values: wp.array2d[wp.float32],
+):
+    """Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    rng = rng_state[env]
+    for k in range(joints.shape[0]):
+        joint = joints[k]
+        value, rng = _drawn(how, as_built[env, joint], rng)
+        values[env, joint] = at_least_zero(value)
+    rng_state[env] = rng
+
+
+# Bodies -----------------------------------------------------------------------------------------------------------
+
+
+@twin_of(mdp.randomize_rigid_body_mass)
+class randomize_rigid_body_mass(mdp.randomize_rigid_body_mass):
+    def __call__(
+        self,
+        env: Any,
+        mask: wp.array,
+        mass_distribution_params: Params,
+        operation: Operation,
+        distribution: Distribution = "uniform",
+        recompute_inertia: bool = True,
+        asset_cfg: SceneEntityCfg = _ROBOT,
+    ) -> None:
+        entity = env.scene[asset_cfg.name]
+        wp.launch(
+            _draw_masses,
+            dim=env.num_envs,
+            inputs=[
+                mask,
+                body_index(asset_cfg),
+                _draw_of(mass_distribution_params, operation, distribution),
+                recompute_inertia,
+                wp.from_torch(entity.default_properties["body_mass"]),
+                wp.from_torch(entity.default_properties["body_inertia_b"], dtype=wp.mat33),
+            ],
+            outputs=[env.warp.rng, entity.data.warp.body_mass, entity.data.warp.body_inertia_b],
+            device=env.wp_device,
+        )
+        env.physics.notify(asset_cfg.name, "body_mass", "body_inertia_b")
+
+
+@wp.kernel
+def _draw_masses(
+    mask: wp.array[wp.bool],
+    bodies: wp.array[wp.int32],
+    how: _Draw,
+    recompute_inertia: wp.bool,
+    default_mass: wp.array2d[wp.float32],
+    default_inertia: wp.array2d[wp.mat33],
+    rng_state: wp.array[wp.uint32],
+    mass: wp.array2d[wp.float32],
+    inertia: wp.array2d[wp.mat33],
+):
+    """Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    rng = rng_state[env]
+    for k in range(bodies.shape[0]):
+        body = bodies[k]
+        default = default_mass[env, body]
+        value, rng = _drawn(how, default, rng)
+        if how.distribution == _GAUSSIAN:
+            value = greater(value, _MIN_MASS_SHARE * default)
+        mass[env, body] = value
+        if recompute_inertia:
+            ratio = wp.float32(1.0)
+            if default > 0.0:
+                ratio = value / default
+            inertia[env, body] = default_inertia[env, body] * ratio
+    rng_state[env] = rng
+
+
+@twin_of(mdp.randomize_rigid_body_com)
+def randomize_rigid_body_com(
+    env: Any,
+    mask: wp.array,
+    com_range: dict[str, tuple[float, float]],
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    for key, value in com_range.items():
+        if key not in _AXES:
+            raise TermError(f"com_range: {unknown_name_message('component', key, _AXES)}")
+        check_range(value, f"com_range[{key!r}]")
+    low, high = zip(*(com_range.get(key, (0.0, 0.0)) for key in _AXES), strict=True)
+    entity = env.scene[asset_cfg.name]
+    wp.launch(
+        _draw_coms,
+        dim=env.num_envs,
+        inputs=[
+            mask,
+            body_index(asset_cfg),
+            wp.vec3(*low),
+            wp.vec3(*high),
+            wp.from_torch(entity.default_properties["body_com_pos_b"], dtype=wp.vec3),
+        ],
+        outputs=[env.warp.rng, entity.data.warp.body_com_pos_b],
+        device=env.wp_device,
+    )
+    env.physics.notify(asset_cfg.name, "body_com_pos_b")
+
+
+@wp.kernel
+def _draw_coms(
+    mask: wp.array[wp.bool],
+    bodies: wp.array[wp.int32],
+    low: wp.vec3,
+    high: wp.vec3,
+    as_built: wp.array2d[wp.vec3],
+    rng_state: wp.array[wp.uint32],
+    com: wp.array2d[wp.vec3],
+):
+    """Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    rng = rng_state[env]
+    offset = wp.vec3()
+    for i in range(3):
+        offset[i] = wp.randf(rng, low[i], high[i])
+    rng_state[env] = rng
+    for k in range(bodies.shape[0]):
+        com[env, bodies[k]] = as_built[env, bodies[k]] + offset
+
+
+@twin_of(mdp.randomize_rigid_body_material)
+def randomize_rigid_body_material(
+    env: Any,
+    mask: wp.array,
+    friction_range: tuple[float, float],
+    per_body: bool = False,
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    check_range(friction_range, "friction_range")
+    if friction_range[0] < MIN_FRICTION:
+        raise TermError(f"friction_range must be at least {MIN_FRICTION}, got {tuple(friction_range)}.")
+    wp.launch(
+        _draw_frictions,
+        dim=env.num_envs,
+        inputs=[mask, body_index(asset_cfg), wp.vec2(*friction_range), per_body],
+        outputs=[env.warp.rng, env.scene[asset_cfg.name].data.warp.body_friction],
+        device=env.wp_device,
+    )
+    env.physics.notify(asset_cfg.name, "body_friction")
+
+
+@wp.kernel
+def _draw_frictions(
+    mask: wp.array[wp.bool],
+    bodies: wp.array[wp.int32],
+    friction_range: wp.vec2,
+    per_body: wp.bool,
+    rng_state: wp.array[wp.uint32],
+    friction: wp.array2d[wp.float32],
+):
+    """Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    rng = rng_state[env]
+    value = wp.float32(0.0)
+    for k in range(bodies.shape[0]):
+        if per_body or k == 0:
+            value = wp.randf(rng, friction_range[0], friction_range[1])
+        friction[env, bodies[k]] = value
+    rng_state[env] = rng
+
+
+# Disturbances -----------------------------------------------------------------------------------------------------
+
+
+@twin_of(mdp.apply_external_force_torque)
+def apply_external_force_torque(
+    env: Any,
+    mask: wp.array,
+    force_range: tuple[float, float],
+    torque_range: tuple[float, float],
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    check_range(force_range, "force_range")
+    check_range(torque_range, "torque_range")
+    if not any((*force_range, *torque_range)):
+        return
+    wp.launch(
+        _draw_wrenches,
+        dim=env.num_envs,
+        inputs=[mask, body_index(asset_cfg), wp.vec2(*force_range), wp.vec2(*torque_range)],
+        outputs=[env.warp.rng, env.scene[asset_cfg.name].data.warp.body_wrench_w],
+        device=env.wp_device,
+    )
+
+
+@wp.kernel
+def _draw_wrenches(
+    mask: wp.array[wp.bool],
+    bodies: wp.array[wp.int32],
+    force_range: wp.vec2,
+    torque_range: wp.vec2,
+    rng_state: wp.array[wp.uint32],
+    wrench: wp.array2d[wp.spatial_vector],
+):
+    """Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    rng = rng_state[env]
+    for k in range(bodies.shape[0]):
+        drawn = wp.spatial_vector()
+        for i in range(3):
+            drawn[i] = wp.randf(rng, force_range[0], force_range[1])
+        for i in range(3, 6):
+            drawn[i] = wp.randf(rng, torque_range[0], torque_range[1])
+        wrench[env, bodies[k]] = drawn
+    rng_state[env] = rng
