@@ -76,7 +76,7 @@ class FakeEnv:
     the action term ``joints`` owns all columns, one per joint.
     """
 
-    def __init__(self, device: str | torch.device = "cpu", num_envs: int = 7) -> None:
+    def __init__(self, device: str | torch.device = "cpu", num_envs: int = 16) -> None:
         self.device = torch.device(device)
         self.wp_device = wp.get_device(str(self.device))
         self.num_envs = num_envs
