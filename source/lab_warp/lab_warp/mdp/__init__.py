@@ -1,6 +1,7 @@
 """Warp twins of the terms of :mod:`lab_core.mdp`. Importing this package registers them."""
 
 from lab_warp.mdp import (
+    actions,
     contacts,
     events,
     events_properties,
@@ -11,6 +12,7 @@ from lab_warp.mdp import (
 )
 
 __all__ = [
+    "actions",
     "contacts",
     "events",
     "events_properties",

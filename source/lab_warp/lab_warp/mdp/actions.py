@@ -1,0 +1,179 @@
+"""Twins of :mod:`lab_core.mdp.actions`, which says what they do.
+
+Scale, offset and clip live on the device: a new configuration acts without a new recording.
+"""
+
+# Kernels are Warp's language; read as Python they have wrong types. Twins take Warp's arrays and masks.
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false, reportIncompatibleMethodOverride=false
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import torch
+import warp as wp
+
+from lab_core import mdp
+from lab_core.mdp import JointAction, JointActionCfg
+from lab_warp.mdp.functions import clamp, multiply_add
+from lab_warp.twins import twin_of
+from lab_warp.views import joint_index, share
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+
+class JointActionWarp(JointAction):
+    """Mixin for the torch terms: takes the action, writes the target and resets in kernels.
+
+    Attributes:
+        warp: ``raw_actions`` and ``processed_actions`` (N, action_dim) float32, and the coefficients.
+    """
+
+    _env: Any
+    _target: ClassVar[str]
+    """Buffer of the articulation that the action drives."""
+    _default_values: ClassVar[str] = "default_joint_pos"
+    """Buffer that is added where the configuration has ``use_default_offset``."""
+    _state_exclude = ("_adds_default",)
+
+    def __init__(self, cfg: JointActionCfg, env: Any) -> None:
+        self._adds_default = torch.zeros(1, dtype=torch.bool, device=env.device)
+        super().__init__(cfg, env)
+        names = ("_raw_actions", "_processed_actions", "_scale", "_offset", "_low", "_high", "_adds_default")
+        self.warp: SimpleNamespace = share(self, names)
+
+    def set_cfg(self, cfg: JointActionCfg) -> None:
+        super().set_cfg(cfg)
+        self._adds_default.fill_(getattr(cfg, "use_default_offset", False))
+
+    def process_actions(self, actions: wp.array, column: int) -> None:
+        """Takes over the columns of this term.
+
+        Args:
+            actions: (N, A) float32, the action of all terms.
+            column: The term's first column.
+        """
+        term = self.warp
+        wp.launch(
+            _process,
+            dim=(self._env.num_envs, self.action_dim),
+            inputs=[
+                actions,
+                column,
+                term.scale,
+                term.offset,
+                term.low,
+                term.high,
+                term.adds_default,
+                getattr(self._asset.data.warp, self._default_values),
+                joint_index(self._joints),
+            ],
+            outputs=[term.raw_actions, term.processed_actions],
+            device=self._env.wp_device,
+        )
+
+    def apply_actions(self) -> None:
+        wp.launch(
+            _write_target,
+            dim=(self._env.num_envs, self.action_dim),
+            inputs=[self.warp.processed_actions, joint_index(self._joints)],
+            outputs=[getattr(self._asset.data.warp, self._target)],
+            device=self._env.wp_device,
+        )
+
+    def reset(self, mask: wp.array) -> None:
+        """Zeroes the actions of the environments in ``mask`` (N,) wp.bool."""
+        wp.launch(
+            _clear,
+            dim=(self._env.num_envs, self.action_dim),
+            inputs=[mask],
+            outputs=[self.warp.raw_actions, self.warp.processed_actions],
+            device=self._env.wp_device,
+        )
+
+
+@twin_of(mdp.JointEffortActionCfg)
+class JointEffortActionWarp(JointActionWarp, mdp.JointEffortAction):
+    _target = "joint_effort_target"
+
+
+@twin_of(mdp.JointPositionActionCfg)
+class JointPositionActionWarp(JointActionWarp, mdp.JointPositionAction):
+    _target = "joint_pos_target"
+
+
+@twin_of(mdp.JointVelocityActionCfg)
+class JointVelocityActionWarp(JointActionWarp, mdp.JointVelocityAction):
+    _target = "joint_vel_target"
+    _default_values = "default_joint_vel"
+
+
+@twin_of(mdp.RelativeJointPositionActionCfg)
+class RelativeJointPositionActionWarp(JointActionWarp, mdp.RelativeJointPositionAction):
+    _target = "joint_pos_target"
+
+    def apply_actions(self) -> None:
+        data = self._asset.data.warp
+        wp.launch(
+            _write_relative_target,
+            dim=(self._env.num_envs, self.action_dim),
+            inputs=[self.warp.processed_actions, joint_index(self._joints), data.joint_pos],
+            outputs=[data.joint_pos_target],
+            device=self._env.wp_device,
+        )
+
+
+@wp.kernel
+def _process(
+    actions: wp.array2d[wp.float32],
+    first_column: wp.int32,
+    scale: wp.array[wp.float32],
+    offset: wp.array[wp.float32],
+    low: wp.array[wp.float32],
+    high: wp.array[wp.float32],
+    adds_default: wp.array[wp.bool],
+    default_values: wp.array2d[wp.float32],
+    joints: wp.array[wp.int32],
+    raw: wp.array2d[wp.float32],
+    processed: wp.array2d[wp.float32],
+):
+    """Launch over (N, action_dim)."""
+    env, column = wp.tid()
+    action = actions[env, first_column + column]
+    raw[env, column] = action
+    value = multiply_add(action, scale[column], offset[column])
+    if adds_default[0]:
+        value = value + default_values[env, joints[column]]
+    processed[env, column] = clamp(value, low[column], high[column])
+
+
+@wp.kernel
+def _write_target(processed: wp.array2d[wp.float32], joints: wp.array[wp.int32], target: wp.array2d[wp.float32]):
+    """Launch over (N, action_dim)."""
+    env, column = wp.tid()
+    target[env, joints[column]] = processed[env, column]
+
+
+@wp.kernel
+def _write_relative_target(
+    processed: wp.array2d[wp.float32],
+    joints: wp.array[wp.int32],
+    joint_pos: wp.array2d[wp.float32],
+    target: wp.array2d[wp.float32],
+):
+    """Launch over (N, action_dim)."""
+    env, column = wp.tid()
+    joint = joints[column]
+    target[env, joint] = joint_pos[env, joint] + processed[env, column]
+
+
+@wp.kernel
+def _clear(mask: wp.array[wp.bool], raw: wp.array2d[wp.float32], processed: wp.array2d[wp.float32]):
+    """Launch over (N, action_dim)."""
+    env, column = wp.tid()
+    if mask[env]:
+        raw[env, column] = 0.0
+        processed[env, column] = 0.0
