@@ -28,6 +28,7 @@ def make_env(
     device: str | None = None,
     cfg: Any = None,
     play: bool = False,
+    frontend: str = "torch",
 ) -> VectorEnv:
     """Build the environment of a task; what `gymnasium.make_vec(task_id, num_envs, ...)` calls.
 
@@ -38,14 +39,17 @@ def make_env(
         device: torch name, e.g. `cpu` or `cuda:0`; default the first GPU, else the CPU.
         cfg: a ready environment config instead of the task's own; it is copied.
         play: the task's config for watching (ignored with `cfg`).
+        frontend: what runs the config; see `lab_core.envs.make_env`.
 
-    Raises `UnknownTaskError`, `PluginError` or `IncompleteConfigError`.
+    Raises `UnknownTaskError`, `PluginError`, `ConfigError` or `IncompleteConfigError`.
     """
+    from lab_core.envs import make_env
+
     cfg = get_task(task_id).make_env_cfg(play) if cfg is None else copy.deepcopy(cfg)
     cfg.scene.num_envs = num_envs
     if seed is not None:
         cfg.seed = seed
-    return cfg.build(device or _default_device())
+    return make_env(cfg, device or _default_device(), frontend)
 
 
 def _default_device() -> str:

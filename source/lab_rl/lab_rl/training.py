@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 
 from lab_core.config import dump_yaml
-from lab_core.envs import RLEnv
+from lab_core.envs import RLEnv, make_env
 from lab_core.errors import ConfigError, LabError
 from lab_rl.clip import record_clip
 from lab_rl.display import TrainingDisplay, show_environment
@@ -78,7 +78,7 @@ def train(
             if_the_start_fails.callback(shutil.rmtree, run.path, ignore_errors=True)
         set_threads(torch.device(cfg.device))
         with torch.no_grad():
-            env = cfg.env.build(cfg.device)
+            env = make_env(cfg.env, cfg.device, cfg.frontend)
         if_the_start_fails.callback(env.close)
         session = _Session(cfg, run, env, console, checkpoint)
         if_the_start_fails.pop_all()

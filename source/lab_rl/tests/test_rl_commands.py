@@ -193,7 +193,7 @@ class TestTrain:
         ("argv", "message"),
         [
             (["Stub-Comands"], "unknown task 'Stub-Comands'. Did you mean 'Stub-Commands'"),
-            ([TASK, "--frontend", "warp"], "front end 'warp' is not available"),
+            ([TASK, "--frontend", "numba"], "unknown front end 'numba'. Available: torch"),
             ([TASK, "--device", "cuda:99"], "Device 'cuda:99' does not exist"),
             ([TASK, "--device", "gpu"], "Unknown device 'gpu'"),
             ([TASK, "--seed", "-5"], "seed must be in 0"),

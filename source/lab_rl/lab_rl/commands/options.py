@@ -90,12 +90,6 @@ def resolve_device(name: str) -> torch.device:
     return device
 
 
-def check_frontend(frontend: str) -> None:
-    """Raises `LabError` for a front end that no installed package brings."""
-    if frontend != "torch":
-        raise LabError(f"The front end {frontend!r} is not available in the installed packages; use --frontend torch.")
-
-
 def ppo_cfg(spec: TaskSpec) -> PPOCfg:
     """The PPO settings of a task."""
     return spec.make_agent_cfg("ppo")

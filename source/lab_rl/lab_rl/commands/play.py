@@ -46,8 +46,8 @@ class PlayOptions:
     """Seed of everything random; -1 draws one. Without it: the environment's."""
     device: str = "auto"
     """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
-    frontend: Literal["torch", "warp"] = "torch"
-    """What the environment's terms are computed with."""
+    frontend: str = "torch"
+    """What runs the environment: torch, or warp, which records the whole step as one graph."""
     logs: Path = Path("logs")
     """Where runs are looked for: LOGS/TASK/TIME."""
     play_config: bool = True
@@ -73,7 +73,9 @@ def main(argv: Sequence[str]) -> int:
     if env.scene.num_envs is None or "--no-play-config" in arguments:  # a training has too many to watch
         env.scene.num_envs = 4
     args = parse(PlayArguments(env=env), arguments, prog=f"lab play {task}", description=_description(task))
-    options.check_frontend(args.frontend)
+    from lab_core.envs import check_frontend
+
+    check_frontend(args.frontend)
     if args.num_envs is not None:
         args.env.scene.num_envs = args.num_envs
     if args.seed is not None:
@@ -97,13 +99,14 @@ def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | No
 def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
     from rich.console import Console
 
+    from lab_core.envs import make_env
     from lab_rl.clip import record_clip
     from lab_rl.ppo import RslRlEnv
     from lab_rl.runs.folder import run_of
 
     console = Console()
     device = options.resolve_device(args.device)
-    env = args.env.build(device)
+    env = make_env(args.env, device, args.frontend)
     try:
         if args.command is not None:
             _fix_command(task, env, args.command, console)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
@@ -24,8 +24,8 @@ class TrainOptions:
     """Seed of the whole run; -1 draws one. Without it: the environment's."""
     device: str = "auto"
     """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
-    frontend: Literal["torch", "warp"] = "torch"
-    """What the environment's terms are computed with."""
+    frontend: str = "torch"
+    """What runs the environment: torch, or warp, which records the whole step as one graph."""
     max_iterations: int | None = None
     """Iterations of the whole run, also when it is resumed."""
     logs: Path = Path("logs")
@@ -63,6 +63,7 @@ def main(argv: Sequence[str]) -> int:
         parse(TrainOptions(), arguments, prog="lab train TASK", description=_description("TASK"))
         raise LabError("Which task? Give its id, as in `lab train Lab-Cartpole`; `lab list` shows all.")
 
+    from lab_core.envs import check_frontend
     from lab_core.video import VideoRecorder
     from lab_rl.runs.config import RunCfg, load_run_cfg
     from lab_rl.runs.folder import RunFolder, find_checkpoint, run_of
@@ -76,20 +77,22 @@ def main(argv: Sequence[str]) -> int:
         stored = load_run_cfg(source)
         if task is not None and task != stored.task:
             raise LabError(f"{source} is a run of {stored.task}, not of {task}.")
-        task, device, env, agent = stored.task, stored.device, stored.env, stored.agent
+        task, env, agent = stored.task, stored.env, stored.agent
+        device, frontend = stored.device, stored.frontend
     else:
         assert task is not None
         spec = get_task(task)
-        device, env, agent = "auto", spec.make_env_cfg(play="--play-config" in arguments), options.ppo_cfg(spec)
+        device, frontend = "auto", "torch"
+        env, agent = spec.make_env_cfg(play="--play-config" in arguments), options.ppo_cfg(spec)
 
     args = parse(
-        TrainArguments(device=device, env=env, agent=agent),
+        TrainArguments(device=device, frontend=frontend, env=env, agent=agent),
         arguments,
         prog=f"lab train {task}",
         description=_description(task),
     )
-    options.check_frontend(args.frontend)
-    cfg = _resolve(RunCfg(task=task, device=device, env=args.env, agent=args.agent), args)
+    cfg = _resolve(RunCfg(task=task, device=device, frontend=args.frontend, env=args.env, agent=args.agent), args)
+    check_frontend(cfg.frontend)
     if run is not None and cfg.device.partition(":")[0] != device.partition(":")[0]:
         raise LabError(
             f"{run.path} was trained on {device} and cannot go on on {cfg.device}: "

@@ -19,6 +19,8 @@ class RunCfg:
     task: str = MISSING
     device: str = MISSING
     """Torch device, such as `cuda:0`."""
+    frontend: str = "torch"
+    """What runs the environment; see `lab_core.envs.make_env`."""
     env: RLEnvCfg = MISSING
     agent: PPOCfg = MISSING
 

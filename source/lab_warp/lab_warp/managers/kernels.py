@@ -58,7 +58,7 @@ def join_terminations(
     env = wp.tid()
     terms = is_time_out.shape[0]
     terminated = non_finite[env]
-    time_out = False
+    time_out = wp.bool(False)
     for term in range(terms):
         value = rows[term, env]
         term_dones[env, term] = value
@@ -84,7 +84,7 @@ def join_terminations(
 def shares(flags: wp.array2d[wp.bool], count: wp.array[wp.int32], out: wp.array[wp.float32]):
     """Share of environments whose flag is set, per column, if anything was reset. Launch tiled over K."""
     column, lane = wp.tid()
-    number = 0
+    number = wp.int32(0)
     for env in range(lane, flags.shape[0], wp.block_dim()):
         if flags[env, column]:
             number += 1
@@ -107,9 +107,9 @@ def sum_rewards(
 ):
     """Terms (K, N) -> weighted terms, their sums over the episode, and the reward. Launch over N."""
     env = wp.tid()
-    total = 0.0
+    total = wp.float32(0.0)
     for term in range(weights.shape[0]):
-        weighted = 0.0
+        weighted = wp.float32(0.0)
         if weights[term] != 0.0:
             weighted = values[term, env] * weights[term]
         step_reward[env, term] = weighted
