@@ -1,8 +1,9 @@
 """Twins of the contact terms in :mod:`lab_core.mdp.rewards` and ``terminations``; there is said what they return."""
 
 # Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false
-# pyright: reportOperatorIssue=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@ Modules of terms switch contraction off (``fuse_fp``): torch rounds every produc
 """
 
 # Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false
-# pyright: reportOperatorIssue=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -65,3 +66,9 @@ def clamp(x: wp.float32, low: wp.float32, high: wp.float32) -> wp.float32:
 def multiply_add(a: wp.float32, b: wp.float32, c: wp.float32) -> wp.float32:
     """``a * b + c`` as ``torch.addcmul`` computes it: rounded once. The product is exact in float64."""
     return wp.float32(wp.float64(a) * wp.float64(b) + wp.float64(c))
+
+
+@wp.func
+def normalized_position(position: wp.float32, limits: wp.vec2) -> wp.float32:
+    """Of a joint: -1 at the lower and 1 at the upper limit."""
+    return 2.0 * (position - 0.5 * (limits[0] + limits[1])) / (limits[1] - limits[0])

@@ -1,8 +1,9 @@
 """Twins of :mod:`lab_core.mdp.observations`, which says what they return."""
 
 # Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false
-# pyright: reportOperatorIssue=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from lab_core import mdp
 from lab_core.managers import SceneEntityCfg
 from lab_core.mdp import SceneSensorCfg, sensor_data
 from lab_core.sensors import ImuData, JointWrenchData, RayCasterData
+from lab_warp.mdp.functions import normalized_position
 from lab_warp.twins import twin_of
 from lab_warp.views import body_index, joint_index
 
@@ -226,12 +228,6 @@ def _gather_normalized(
     env, column = wp.tid()
     joint = ids[column]
     out[env, column] = normalized_position(positions[env, joint], limits[env, joint])
-
-
-@wp.func
-def normalized_position(position: wp.float32, limits: wp.vec2) -> wp.float32:
-    """-1 at the lower and 1 at the upper limit."""
-    return 2.0 * (position - 0.5 * (limits[0] + limits[1])) / (limits[1] - limits[0])
 
 
 @wp.kernel

@@ -1,8 +1,9 @@
 """Twins of :mod:`lab_core.mdp.rewards` without contacts; there is said what they return."""
 
 # Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false
-# pyright: reportOperatorIssue=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false
 
 from __future__ import annotations
 
