@@ -17,7 +17,7 @@ from lab_core.state import Stateful
 class TerrainLevels(Stateful):
     """Level (row) and type (column) of every environment, and the origin that follows from them."""
 
-    _state_exclude: ClassVar[tuple[str, ...]] = ("_origins",)
+    _state_exclude: ClassVar[tuple[str, ...]] = ("origins",)
 
     def __init__(
         self,
@@ -41,12 +41,13 @@ class TerrainLevels(Stateful):
             ValueError: ``origins`` has another shape.
         """
         device = generator.device
-        self._origins = torch.as_tensor(origins, dtype=torch.float32, device=device)
-        if self._origins.dim() != 3 or self._origins.shape[2] != 3 or self._origins.numel() == 0:
-            raise ValueError(f"origins must have shape (rows, cols, 3), got {tuple(self._origins.shape)}.")
+        self.origins = torch.as_tensor(origins, dtype=torch.float32, device=device)
+        """(rows, cols, 3) origin of each tile in the world frame [m]; constant."""
+        if self.origins.dim() != 3 or self.origins.shape[2] != 3 or self.origins.numel() == 0:
+            raise ValueError(f"origins must have shape (rows, cols, 3), got {tuple(self.origins.shape)}.")
         if max_init_level is not None and max_init_level < 0:
             raise ConfigError(f"max_init_level must not be negative, got {max_init_level}.")
-        self.num_levels, num_cols = self._origins.shape[:2]
+        self.num_levels, num_cols = self.origins.shape[:2]
         self._generator = generator
         highest = self.num_levels - 1 if max_init_level is None else min(max_init_level, self.num_levels - 1)
 
@@ -56,7 +57,7 @@ class TerrainLevels(Stateful):
         """(N,) int64 column of each environment; it never changes."""
         self.env_origins = torch.zeros(num_envs, 3, device=device) if env_origins is None else env_origins
         """(N, 3) origin of each environment in the world frame [m]."""
-        self.env_origins.copy_(self._origins[self.levels, self.types])
+        self.env_origins.copy_(self.origins[self.levels, self.types])
 
     def seed(self, seed: int) -> None:
         """Draw later random levels anew from ``seed``; the levels that environments have reached stay."""
@@ -77,4 +78,4 @@ class TerrainLevels(Stateful):
         anywhere = torch.randint(0, self.num_levels, levels.shape, generator=self._generator, device=levels.device)
         levels = torch.where(levels >= self.num_levels, anywhere, levels.clamp(min=0))
         masked_copy_(self.levels, levels, mask)
-        masked_copy_(self.env_origins, self._origins[self.levels, self.types], mask)
+        masked_copy_(self.env_origins, self.origins[self.levels, self.types], mask)

@@ -2,7 +2,9 @@
 
 from lab_warp.mdp import (
     actions,
+    commands,
     contacts,
+    curriculums,
     events,
     events_properties,
     metrics,
@@ -13,7 +15,9 @@ from lab_warp.mdp import (
 
 __all__ = [
     "actions",
+    "commands",
     "contacts",
+    "curriculums",
     "events",
     "events_properties",
     "metrics",
