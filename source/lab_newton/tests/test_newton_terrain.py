@@ -29,7 +29,7 @@ from lab_newton.backend import NewtonBackend
 ASSETS = Path(__file__).parent / "newton_assets"
 RADIUS = 0.05
 N = 4
-EVERY = torch.ones(N, dtype=torch.bool)
+CPU = torch.device("cpu")
 MIDDLE = torch.tensor([False, True, False, False])
 
 
@@ -58,9 +58,21 @@ def scene_cfg(entity: str, height: float, **settings) -> SceneCfg:
     return SceneCfg(**(defaults | settings))
 
 
-def make(scene: SceneCfg, **physics) -> NewtonBackend:
+def make(scene: SceneCfg, device: torch.device, **physics) -> NewtonBackend:
     settings = {"dt": 0.005, "solver": MuJoCoSolverCfg(njmax=100, nconmax=24)} | physics
-    return NewtonBackend(NewtonCfg(**settings), scene, N, torch.device("cpu"))
+    return NewtonBackend(NewtonCfg(**settings), scene, N, device)
+
+
+def every(backend: NewtonBackend) -> torch.Tensor:
+    return torch.ones_like(backend.written)
+
+
+def restart(backend: NewtonBackend) -> Scene:
+    """Puts robots to their default state on the tiles of a new scene."""
+    scene = Scene(backend._scene, backend)
+    scene.reset(every(backend))
+    backend.forward()
+    return scene
 
 
 def put(backend: NewtonBackend, position: torch.Tensor) -> None:
@@ -68,8 +80,8 @@ def put(backend: NewtonBackend, position: torch.Tensor) -> None:
     robot.root_link_pose_w[:, :3] = position
     robot.root_link_pose_w[:, 3:] = torch.tensor([0.0, 0.0, 0.0, 1.0])
     robot.root_com_vel_w.zero_()
-    backend.mark_written(EVERY)
-    backend.reset(EVERY)
+    backend.written.fill_(True)
+    backend.reset(every(backend))
     backend.forward()
 
 
@@ -79,17 +91,17 @@ def run(backend: NewtonBackend, substeps: int) -> None:
 
 
 @pytest.fixture(scope="module", params=["mesh", "heightfield"])
-def balls(request) -> NewtonBackend:
-    return make(scene_cfg("ball", RADIUS), terrain=request.param)
+def balls(request, device: torch.device) -> NewtonBackend:
+    return make(scene_cfg("ball", RADIUS), device, terrain=request.param)
 
 
 @pytest.fixture(scope="module")
-def walkers() -> NewtonBackend:
+def walkers(device: torch.device) -> NewtonBackend:
     sensors = {
         "feet": ContactSensorCfg(body_names=(".*_.*",), filter_entities=("terrain",)),
         "scan": RayCasterCfg(body_name="base"),
     }
-    return make(scene_cfg("walker", 0.24, sensors=sensors))
+    return make(scene_cfg("walker", 0.24, sensors=sensors), device)
 
 
 def test_bodies_rest_on_the_ground_that_the_terrain_has(balls):
@@ -99,7 +111,7 @@ def test_bodies_rest_on_the_ground_that_the_terrain_has(balls):
     assert len(height.unique()) == 4
     put(balls, torch.cat([spots, height[:, None] + RADIUS + 0.02], dim=1))
     run(balls, 160)
-    position = balls.articulations["robot"].root_link_pose_w
+    position = balls.articulations["robot"].root_link_pose_w.cpu()
     torch.testing.assert_close(position[:, 2], height + RADIUS, rtol=0.0, atol=2e-3)
     torch.testing.assert_close(position[:, :2], spots, rtol=0.0, atol=5e-3)
 
@@ -115,63 +127,61 @@ def test_bodies_accelerate_down_a_slope_by_the_law_of_rolling(balls):
     run(balls, 80)
     moved = 1.0 - balls.articulations["robot"].root_link_pose_w[:, 1]
     expected = 0.5 * (5 / 7) * 9.81 * math.sin(slope) * math.cos(slope) * 0.4**2
-    torch.testing.assert_close(moved, torch.full((N,), expected), rtol=0.1, atol=0.0)
+    assert moved.tolist() == pytest.approx([expected] * N, rel=0.1)
 
 
 def test_the_scene_puts_robots_onto_their_tiles(walkers):
     scene = Scene(walkers._scene, walkers)
     levels, types = scene.terrain.levels, scene.terrain.types
     assert types.tolist() == [0, 0, 1, 1]
-    expected = torch.tensor(walkers.terrain.origins)[levels, types]
-    assert torch.equal(scene.env_origins, expected) and scene.env_origins is walkers.env_origins
-    scene.reset(EVERY)
+    expected = torch.tensor(walkers.terrain.origins)[levels.cpu(), types.cpu()]
+    assert torch.equal(scene.env_origins.cpu(), expected) and scene.env_origins is walkers.env_origins
+    scene.reset(every(walkers))
     walkers.forward()
-    robot = scene["robot"].data
-    torch.testing.assert_close(robot.root_link_pose_w[:, :3], expected + torch.tensor([0.0, 0.0, 0.24]))
+    position = scene["robot"].data.root_link_pose_w[:, :3].cpu()
+    torch.testing.assert_close(position, expected + torch.tensor([0.0, 0.0, 0.24]))
 
     address = scene.env_origins.data_ptr()
     before = scene.env_origins.clone()
     scene.terrain.levels.fill_(0)
-    scene.terrain.update(MIDDLE, EVERY, ~EVERY)
+    scene.terrain.update(MIDDLE.to(walkers.device), every(walkers), ~every(walkers))
     assert scene.env_origins.data_ptr() == address
-    assert torch.equal(scene.env_origins[~MIDDLE], before[~MIDDLE])
-    assert torch.equal(scene.env_origins[1], torch.tensor(walkers.terrain.origins[1, 0]))
+    assert torch.equal(scene.env_origins[[0, 2, 3]], before[[0, 2, 3]])
+    assert torch.equal(scene.env_origins[1].cpu(), torch.tensor(walkers.terrain.origins[1, 0]))
     state = scene.state_dict()
     assert {"terrain.levels", "terrain.env_origins"} <= state.keys() and not any("physics" in key for key in state)
 
 
 def test_robots_stand_on_terrain_with_their_weight(walkers):
-    Scene(walkers._scene, walkers).reset(EVERY)
-    walkers.forward()
+    restart(walkers)
     run(walkers, 400)
     feet = walkers.sensors["feet"]
     total = feet.net_forces_w[..., 2].sum(dim=1)
-    torch.testing.assert_close(total, torch.full((N,), 5.8 * 9.81), rtol=0.02, atol=0.0)
+    assert total.tolist() == pytest.approx([5.8 * 9.81] * N, rel=0.05)
     assert torch.equal(feet.force_matrix_w[:, :, 0], feet.net_forces_w)
     ground = walkers.sensors["scan"].ray_hits_w[..., 2]
     height = walkers.articulations["robot"].root_link_pose_w[:, 2] - ground[:, 93]
-    torch.testing.assert_close(height, torch.full((N,), 0.23), rtol=0.0, atol=0.01)
+    assert height.tolist() == pytest.approx([0.23] * N, abs=0.01)
     assert walkers.health().ok
 
 
 def test_a_world_that_goes_non_finite_comes_back_to_its_own_tile(walkers):
-    scene = Scene(walkers._scene, walkers)
-    scene.reset(EVERY)
-    walkers.forward()
+    scene = restart(walkers)
     robot = walkers.articulations["robot"]
     robot.joint_pos_target[1, 0] = math.nan
     walkers.step(4)
     assert walkers.non_finite.tolist() == [False, True, False, False]
-    torch.testing.assert_close(robot.root_link_pose_w[1, :3], scene.env_origins[1] + torch.tensor([0.0, 0.0, 0.24]))
+    above = torch.tensor([0.0, 0.0, 0.24], device=walkers.device)
+    torch.testing.assert_close(robot.root_link_pose_w[1, :3], scene.env_origins[1] + above)
     torch.testing.assert_close(walkers.sensors["scan"].pos_w[1], robot.root_link_pose_w[1, :3])
     walkers.step(4)
     assert not walkers.non_finite.any()
     walkers.health()
 
 
-def test_eager_equals_captured_and_a_rebuild_starts_at_the_origins(walkers, monkeypatch):
+def test_eager_equals_captured_and_a_rebuild_starts_at_the_origins(walkers, device, assert_same, monkeypatch):
     monkeypatch.setenv("LAB_CAPTURE", "0")
-    eager = make(walkers._scene)
+    eager = make(walkers._scene, device)
     Scene(walkers._scene, eager)
     Scene(walkers._scene, walkers)
     for backend in (walkers, eager):
@@ -179,17 +189,16 @@ def test_eager_equals_captured_and_a_rebuild_starts_at_the_origins(walkers, monk
         robot = backend.articulations["robot"]
         torch.testing.assert_close(robot.root_link_pose_w[:, :2], backend.env_origins[:, :2])
         run(backend, 24)
-        backend.reset(MIDDLE)
+        backend.reset(MIDDLE.to(device))
         backend.step(4)
     expected = eager.state_dict()
-    assert all(torch.equal(value, expected[name]) for name, value in walkers.state_dict().items())
+    assert_same(walkers.state_dict(), expected, num_envs=N)
     assert expected["sensors.feet.net_forces_w"].any() and expected["sensors.scan.ray_hits_w"].isfinite().all()
 
 
-def test_too_few_contacts_are_reported():
-    backend = make(scene_cfg("walker", 0.24), solver=MuJoCoSolverCfg(njmax=100, nconmax=3))
-    Scene(backend._scene, backend).reset(EVERY)
-    backend.forward()
+def test_too_few_contacts_are_reported(device):
+    backend = make(scene_cfg("walker", 0.24), device, solver=MuJoCoSolverCfg(njmax=100, nconmax=3))
+    restart(backend)
     run(backend, 40)
     report = backend.health()
     needed = re.search(r"raise physics.solver.nconmax from 3 to at least (\d+)", report.overflows["contacts"])
@@ -197,9 +206,7 @@ def test_too_few_contacts_are_reported():
 
 
 def test_pictures_show_the_terrain_and_follow_the_robot(walkers):
-    scene = Scene(walkers._scene, walkers)
-    scene.reset(EVERY)
-    walkers.forward()
+    restart(walkers)
     camera = CameraCfg(eye=(1.2, 1.2, 0.9), target=(0.0, 0.0, 0.2), width=96, height=72)
     still = walkers.render(camera).astype(int)
     follow = walkers.render(CameraCfg(**(vars(camera) | {"follow": "robot"}))).astype(int)
@@ -207,8 +214,8 @@ def test_pictures_show_the_terrain_and_follow_the_robot(walkers):
     assert still[-20:].std(axis=(0, 1)).max() > 2 or still[-20:].mean() < 200, "ground below"
 
     robot = walkers.articulations["robot"]
-    robot.root_link_pose_w[:, :3] += torch.tensor([0.0, 0.0, 3.0])
-    walkers.mark_written(EVERY)
+    robot.root_link_pose_w[:, 2] += 3.0
+    walkers.written.fill_(True)
     walkers.forward()
     away = walkers.render(camera).astype(int)
     followed = walkers.render(CameraCfg(**(vars(camera) | {"follow": "robot"}))).astype(int)
@@ -223,18 +230,18 @@ def test_pictures_show_the_terrain_and_follow_the_robot(walkers):
 
 def test_plane_and_terrain_at_once_are_refused():
     with pytest.raises(ConfigError, match=r"scene.ground and scene.terrain are both set"):
-        make(scene_cfg("ball", RADIUS, ground=GroundCfg()))
+        make(scene_cfg("ball", RADIUS, ground=GroundCfg()), CPU)
 
 
 def test_the_convex_hull_of_a_terrain_is_refused():
     with pytest.raises(ConfigError, match="convex hull.*'newton'.*heightfield"):
-        make(scene_cfg("ball", RADIUS), solver=MuJoCoSolverCfg(collisions="mujoco"))
+        make(scene_cfg("ball", RADIUS), CPU, solver=MuJoCoSolverCfg(collisions="mujoco"))
 
 
 def test_friction_of_the_terrain_reaches_the_physics():
     """With friction below tan(slope) a walker slides. The larger friction of two bodies counts: both are small here."""
     scene = scene_cfg("walker", 0.24)
     scene.terrain.friction = 0.05
-    backend = make(scene)
+    backend = make(scene, CPU)
     shapes = backend._model.shape_body.numpy() == -1
     assert backend._model.shape_material_mu.numpy()[shapes] == pytest.approx(0.05)
