@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -163,3 +164,4 @@ def test_settable_commands_are_found_by_name():
     cfg = analytic_cartpole_env_cfg(num_envs=N)
     cfg.commands["nothing"] = mdp.NullCommandCfg()
     assert mdp.settable_commands(cfg.build()) == {}
+    assert mdp.settable_commands(SimpleNamespace()) == {}  # an environment without managers
