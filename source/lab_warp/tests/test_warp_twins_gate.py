@@ -11,7 +11,7 @@ from lab_core import mdp
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.mdp import SceneSensorCfg
 from lab_warp.testing import FakeEnv, TwinCase, check_signature, check_value_twin, twins_in
-from lab_warp.twins import find_twin
+from lab_warp.twins import all_twins, find_twin
 
 CUDA = pytest.param(
     "cuda:0",
@@ -106,6 +106,13 @@ def test_every_term_has_a_twin_and_every_twin_a_case():
     terms = {name for name in mdp.__all__ if getattr(mdp, name).__module__ in {module.__name__ for module in MODULES}}
     assert set(TWINS) == terms
     assert set(CASES) == terms
+
+
+def test_no_twin_is_in_a_module_that_no_test_covers():
+    """Events, actions, commands and curricula have test modules of their own."""
+    others = {mdp.events, mdp.events_properties, mdp.actions, mdp.commands, mdp.curriculums}
+    covered = {module.__name__ for module in {*MODULES, *others}}
+    assert {original.__module__ for original in all_twins() if original.__module__.startswith("lab_core.")} == covered
 
 
 @pytest.mark.parametrize("name", TWINS)
