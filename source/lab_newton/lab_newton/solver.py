@@ -195,6 +195,9 @@ def _make_mujoco(
         # A switchable root costs an idle weld constraint in every world.
         kinematic_switchable_roots=False,
     )
+    if collides_by_newton:
+        # Newton's own friction gain of a shape would replace the stiffness of friction that the model file asks for.
+        model.shape_material_kf = None
     # Overflows are latched on the device and reported by health(); the default prints a line per step.
     solver.mjw_model.opt.warn_overflow = 0
     if deterministic:
