@@ -82,7 +82,7 @@ def test_reward_weights(task):
 def test_timing_and_sensors_are_the_same_for_all_robots(task):
     cfg = get_task(task).make_env_cfg()
     check_complete(cfg)
-    assert (cfg.physics.dt, cfg.physics.substeps, cfg.decimation, cfg.episode_length_s) == (0.005, 2, 4, 20.0)
+    assert (cfg.physics.dt, cfg.decimation, cfg.episode_length_s) == (0.005, 4, 20.0)
     assert cfg.scene.sensors["contact_forces"].history_length == cfg.decimation
     assert cfg.scene.num_envs is None
 

@@ -13,6 +13,7 @@ from lab_core.envs.rl_env import Observations, RLEnv, RLEnvCfg
 from lab_core.managers import FiniteActionCheck
 from lab_core.managers.manager_base import check_tensor
 from lab_core.masks import masked_copy_
+from lab_core.signals import Noise, NoiseCfg
 
 
 @dataclass(kw_only=True)
@@ -21,6 +22,10 @@ class DirectRLEnvCfg(RLEnvCfg):
 
     num_actions: int = MISSING
     num_observations: int = MISSING
+    action_noise: NoiseCfg | None = None
+    """On the action as the policy gave it."""
+    observation_noise: NoiseCfg | None = None
+    """On the group ``policy``."""
 
 
 class DirectRLEnv(RLEnv):
@@ -41,6 +46,13 @@ class DirectRLEnv(RLEnv):
         self.actions = torch.zeros(self.num_envs, self.cfg.num_actions, device=self.device)
         columns = {"action": slice(0, self.cfg.num_actions)}
         self._action_check = FiniteActionCheck(self.num_envs, columns, self.cfg.num_actions, self.device)
+        self._noise: dict[str, Noise] = {}
+        for name, noise, width in (
+            ("action", self.cfg.action_noise, self.cfg.num_actions),
+            ("observation", self.cfg.observation_noise, self.cfg.num_observations),
+        ):
+            if noise is not None:
+                self._noise[name] = noise.build((self.num_envs, width), self.device)
         self._setup()
         self._set_spaces(self.cfg.num_actions, {"policy": (self.cfg.num_observations,)})
 
@@ -70,7 +82,9 @@ class DirectRLEnv(RLEnv):
         return {}
 
     def _process_action(self, actions: torch.Tensor) -> None:
-        self.actions.copy_(self._action_check(actions))
+        actions = self._action_check(actions)
+        noise = self._noise.get("action")
+        self.actions.copy_(noise(actions, self.generator) if noise else actions)
 
     def _raise_for_invalid_actions(self) -> None:
         self._action_check.raise_for_invalid()
@@ -92,7 +106,13 @@ class DirectRLEnv(RLEnv):
         observations = self._get_observations()
         shape = (self.num_envs, self.cfg.num_observations)
         check_tensor(observations.get("policy"), shape, f"{type(self).__name__}._get_observations: 'policy'")
-        return {name: value.clone() for name, value in observations.items()}
+        copies = {name: value.clone() for name, value in observations.items()}
+        if "observation" in self._noise:
+            before = self.generator.get_state()
+            copies["policy"] = self._noise["observation"](copies["policy"], self.generator)
+            if update_history is False:  # only a look
+                self.generator.set_state(before)
+        return copies
 
     def _draw_state(self, mask: torch.Tensor) -> None:
         super()._draw_state(mask)
@@ -100,4 +120,6 @@ class DirectRLEnv(RLEnv):
 
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         masked_copy_(self.actions, 0.0, mask)
+        for noise in self._noise.values():
+            noise.reset(mask, self.generator)
         return self._reset_buffers(mask) | super()._reset_managers(mask)

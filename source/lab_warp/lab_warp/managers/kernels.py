@@ -246,6 +246,7 @@ UNIFORM = wp.constant(2)
 GAUSSIAN = wp.constant(3)
 ADD = wp.constant(0)
 SCALE = wp.constant(1)
+REPLACE = wp.constant(2)
 
 
 @wp.kernel

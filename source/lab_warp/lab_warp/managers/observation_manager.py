@@ -14,9 +14,9 @@ import warp as wp
 
 from lab_core.managers import ManagerTermBase, ObservationGroupCfg, ObservationManager, ObservationTermCfg
 from lab_core.managers.observation_manager import GroupObservation
-from lab_core.signals import ConstantNoiseCfg, GaussianNoiseCfg, NoiseCfg, UniformNoiseCfg
 from lab_warp.capture import eager
 from lab_warp.managers import kernels
+from lab_warp.managers.noise import has_no_memory, noise_settings
 from lab_warp.managers.terms import Island, WarpTerms
 from lab_warp.twins import find_twin
 from lab_warp.views import share
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lab_warp.envs.warp_env import WarpEnv
 
 _SETTINGS = ("kind", "operation", "first", "second", "low", "high", "scale")
-_PLAIN_NOISE = (ConstantNoiseCfg, UniformNoiseCfg, GaussianNoiseCfg)
-_OPERATIONS = {"add": kernels.ADD, "scale": kernels.SCALE, "abs": 2}
 
 
 class Group:
@@ -245,22 +243,10 @@ def _is_flat(cfg: ObservationGroupCfg, shapes: dict[str, tuple[int, ...]]) -> bo
 
 def _is_plain(cfg: ObservationTermCfg) -> bool:
     no_memory = cfg.delay_max_lag == 0 and cfg.delay_hold_prob == 0.0 and cfg.history_length == 0
-    return no_memory and not cfg.modifiers and (cfg.noise is None or type(cfg.noise) in _PLAIN_NOISE)
+    return no_memory and not cfg.modifiers and has_no_memory(cfg.noise)
 
 
 def _finish(cfg: ObservationTermCfg, corrupt: bool) -> _Finish:
     low, high = (-math.inf, math.inf) if cfg.clip is None else cfg.clip
     scale = 1.0 if cfg.scale is None else tuple(cfg.scale) if isinstance(cfg.scale, Sequence) else cfg.scale
-    kind, first, second = _noise(cfg.noise) if corrupt else (kernels.NO_NOISE, 0.0, 0.0)
-    operation = _OPERATIONS[getattr(cfg.noise, "operation", "add")]
-    return kind, operation, first, second, low, high, scale
-
-
-def _noise(noise: NoiseCfg | None) -> tuple[int, float, float]:
-    if isinstance(noise, ConstantNoiseCfg):
-        return kernels.CONSTANT, noise.bias, 0.0
-    if isinstance(noise, UniformNoiseCfg):
-        return kernels.UNIFORM, noise.n_min, noise.n_max
-    if isinstance(noise, GaussianNoiseCfg):
-        return kernels.GAUSSIAN, noise.mean, noise.std
-    return kernels.NO_NOISE, 0.0, 0.0
+    return *noise_settings(cfg.noise if corrupt else None), low, high, scale

@@ -1,0 +1,169 @@
+"""Environments whose task is written as methods of a class that launch Warp kernels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import torch
+import warp as wp
+
+from lab_core.envs import RLEnv
+from lab_core.envs.rl_env import Observations
+from lab_core.managers import FiniteActionCheck
+from lab_warp.envs.warp_env import WarpEnv
+from lab_warp.managers import kernels
+from lab_warp.managers.noise import ColumnNoise
+
+
+class DirectRLEnvWarp(WarpEnv, RLEnv):
+    """A task as methods of Warp launches, the twin of a :class:`lab_core.envs.DirectRLEnv`.
+
+    A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones`,
+    :meth:`_reset_state` and, if it has buffers or logs values, :meth:`_reset_buffers`. They are part of the recorded
+    step: everything that they read from Python is fixed when it is recorded, and their buffers are allocated in
+    :meth:`_setup`.
+
+    Attributes:
+        actions: (N, A) action of this step; ``warp.actions`` is the same in Warp.
+    """
+
+    cfg: Any
+    """Configuration in use, of the class whose twin this is."""
+    log_names: ClassVar[tuple[str, ...]] = ()
+    """Names of the values that :meth:`_reset_buffers` logs."""
+    _state_exclude = ("_given", "_rows", "_is_time_out", "_end", "reset_terminated", "reset_time_outs", "reset_buf")
+
+    def _load_managers(self) -> None:
+        cfg, device = self.cfg, self.device
+        width = cfg.num_actions
+
+        def flags(*shape: int) -> torch.Tensor:
+            return torch.zeros(*shape, dtype=torch.bool, device=device)
+
+        self.actions = torch.zeros(self.num_envs, width, device=device)
+        self.prev_actions = torch.zeros_like(self.actions)
+        self._given = torch.zeros_like(self.actions)
+        columns = {"action": slice(0, width)}
+        self._action_check = FiniteActionCheck(self.num_envs, columns, width, device)
+        self._flags, self._rows = flags(4, self.num_envs), flags(2, self.num_envs)
+        self.reset_terminated, self.reset_time_outs, self.reset_buf, _ = self._flags.unbind()
+        self._is_time_out = torch.tensor([False, True], device=device)
+        self._dones, self._last_dones = flags(self.num_envs, 3), flags(self.num_envs, 3)
+        self._now = torch.zeros(self.num_envs, cfg.num_observations, device=device)
+        self._end = torch.zeros_like(self._now)
+        self._observations = {"policy": self._now}
+        self.final_obs_buf = {"policy": self._end} if cfg.compute_final_obs else {}
+        self._log_slots, _ = self.log.reserve(self.log_names)
+        shared = ("actions", "prev_actions", "given", "flags", "rows", "is_time_out", "dones", "last_dones")
+        for name in shared:
+            setattr(self.warp, name, wp.from_torch(getattr(self, name if hasattr(self, name) else f"_{name}")))
+        self.warp.reward = wp.from_torch(self.reward_buf)
+        self.warp.non_finite = wp.from_torch(self.physics.non_finite)
+        self.warp.invalid_action = wp.from_torch(self._action_check.non_finite_action)
+        self.warp.terminated, self.warp.time_outs = (wp.from_torch(row) for row in self._flags[:2])
+        self._row_views = SimpleNamespace(
+            terminated=wp.from_torch(self._rows[0]), time_outs=wp.from_torch(self._rows[1])
+        )
+        self._views = {"now": wp.from_torch(self._now), "end": wp.from_torch(self._end)}
+        self._action_noise = ColumnNoise(cfg.action_noise, width, device)
+        self._observation_noise = ColumnNoise(cfg.observation_noise, cfg.num_observations, device)
+        self._setup()
+        self._set_spaces(width, {"policy": (cfg.num_observations,)})
+
+    def _setup(self) -> None:
+        """Creates the buffers of the task."""
+
+    @abstractmethod
+    def _apply_action(self) -> None:
+        """Writes joint targets from ``warp.actions``."""
+
+    @abstractmethod
+    def _get_observations(self, out: wp.array) -> None:
+        """Writes the observations (N, D) float32."""
+
+    @abstractmethod
+    def _get_rewards(self, out: wp.array) -> None:
+        """Writes the reward of the step (N,) float32. ``warp.terminated`` and ``warp.time_outs`` are known."""
+
+    @abstractmethod
+    def _get_dones(self, terminated: wp.array, time_outs: wp.array) -> None:
+        """Writes which episodes end, and which run out of time, (N,) bool each."""
+
+    @abstractmethod
+    def _reset_state(self, mask: wp.array) -> None:
+        """Writes a start state into the worlds of ``mask`` (N,) bool, which hold the default state, and marks them in
+        ``warp.written``."""
+
+    def _reset_buffers(self, mask: wp.array, log: wp.array) -> None:
+        """Clears the task's buffers in the worlds of ``mask`` (N,) bool, which hold the state that the episode starts
+        from: a drawn one, or one from outside. Values for ``log_names`` go into ``log`` (K,) float32 if
+        ``warp.reset_count`` is greater than 0."""
+
+    @property
+    def _flags_buf(self) -> torch.Tensor:
+        return self._flags
+
+    def _take_action(self, actions: torch.Tensor) -> None:
+        self._given.copy_(self._action_check.shaped(actions))
+
+    def _process_action(self, actions: torch.Tensor) -> None:
+        self._take_action(actions)
+
+    def _raise_for_invalid_actions(self) -> None:
+        self._action_check.raise_for_invalid()
+
+    def _process(self) -> None:
+        wp.launch(
+            kernels.take_action,
+            dim=self.actions.shape,
+            inputs=[self.warp.given],
+            outputs=[self.warp.actions, self.warp.prev_actions, self.warp.invalid_action],
+            device=self.wp_device,
+        )
+        self._action_noise.apply(self, self.warp.actions)
+
+    def _compute_dones(self) -> None:
+        view = self.warp
+        self._get_dones(self._row_views.terminated, self._row_views.time_outs)
+        wp.launch(
+            kernels.join_terminations,
+            dim=self.num_envs,
+            inputs=[view.rows, view.is_time_out, view.non_finite],
+            outputs=[view.flags, view.dones, view.last_dones, view.reset_mask, view.reset_count],
+            device=self.wp_device,
+        )
+
+    def _compute_reward(self) -> None:
+        self._get_rewards(self.warp.reward)
+
+    def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
+        raise NotImplementedError("A Warp environment computes its observations in the recorded step.")
+
+    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+        self._get_observations(self._views["now"])
+        self._observation_noise.apply(self, self._views["now"], None if mask is None else mask[0])
+
+    def _observe_end(self) -> None:
+        self._get_observations(self._views["end"])
+        self._observation_noise.apply(self, self._views["end"], advance=False)
+
+    def _end_observations(self) -> Observations:
+        return self.final_obs_buf
+
+    def _draw_state_masked(self) -> None:
+        super()._draw_state_masked()
+        self._reset_state(self.warp.reset_mask)
+
+    def _reset_managers_masked(self) -> None:
+        mask = self.warp.reset_mask
+        wp.launch(
+            kernels.clear_actions,
+            dim=self.actions.shape,
+            inputs=[mask],
+            outputs=[self.warp.actions, self.warp.prev_actions],
+            device=self.wp_device,
+        )
+        self._reset_buffers(mask, self._log_slots)
+        super()._reset_managers_masked()
