@@ -217,7 +217,7 @@ class TestModes:
         assert len(RecordedDataset(tmp_path, "dataset_failed")) == 6 + 4
 
     def test_an_unknown_mode(self, tmp_path):
-        with pytest.raises(ConfigError, match="mode must be 'all', 'successful' or 'separate', got 'none'"):
+        with pytest.raises(ConfigError, match=r"mode must be one of \('all', 'successful', 'separate'\), got 'none'"):
             self.record(tmp_path, "none")
 
 

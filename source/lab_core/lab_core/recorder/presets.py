@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from lab_core import mdp
 from lab_core.recorder import terms
 from lab_core.recorder.config import RecorderTermCfg
 
@@ -31,3 +34,16 @@ def transition_terms() -> dict[str, RecorderTermCfg | None]:
         "truncated": RecorderTermCfg(func=terms.truncated, phase="post_step"),
         "dones": RecorderTermCfg(func=terms.dones, phase="post_step"),
     }
+
+
+def task_terms(env_cfg: Any) -> dict[str, RecorderTermCfg | None]:
+    """Returns :func:`transition_terms` for a task: with all its observation groups (``policy`` as ``obs``, others as
+    ``obs_<group>``), and with external wrenches where an event applies them."""
+    recorded = transition_terms()
+    for group in getattr(env_cfg, "observations", {}):
+        key = "obs" if group == "policy" else f"obs_{group}"
+        recorded[key] = RecorderTermCfg(func=terms.observations, phase="pre_step", params={"group": group})
+    events = [event for event in env_cfg.events.values() if event is not None]
+    if any(event.func is mdp.apply_external_force_torque for event in events):
+        recorded["external_wrenches"] = RecorderTermCfg(func=terms.external_wrenches, phase="pre_physics")
+    return recorded

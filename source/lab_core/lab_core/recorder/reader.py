@@ -70,6 +70,11 @@ class RecordedDataset:
         return [name for _, name in self._places]
 
     @property
+    def quaternion_order(self) -> str:
+        """How root poses are stored, ``xyzw`` or ``wxyz``; what is read is always xyzw."""
+        return "wxyz" if self._quaternions_wxyz else "xyzw"
+
+    @property
     def initial_keys(self) -> list[str]:
         """Keys that have one value per episode."""
         if "initial_keys" in self.attributes:
@@ -127,12 +132,26 @@ class RecordedDataset:
         try:
             array = dataset[rows]
         except OSError as error:
-            raise DatasetError(f"{self._where(index)}: cannot read {key!r}: {error}.") from error
+            raise DatasetError(f"{self.where(index)}: cannot read {key!r}: {error}.") from error
         return array[..., [0, 1, 2, 4, 5, 6, 3]] if turn else array
 
-    def shape(self, index: int, key: str) -> tuple[int, ...]:
-        """Returns the shape of a stored key, with its first axis."""
-        return self._dataset(index, key).shape
+    def layout(self, index: int) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Returns shape without the first axis, and type, of every key of an episode."""
+        return {
+            key: (dataset.shape[1:], dataset.dtype.name)
+            for key in self._leaves(index)
+            for dataset in [self._dataset(index, key)]
+        }
+
+    def copy_episode(self, index: int, target: h5py.Group, name: str) -> None:
+        """Copies an episode as it is stored into a group of another file."""
+        group = self._group(index)
+        group.file.copy(group, target, name=name)
+
+    def where(self, index: int) -> str:
+        """Returns file and name of an episode, for messages."""
+        path, name = self._place(index)
+        return f"{path}, {name}"
 
     def close(self) -> None:
         """Closes all files. Reading opens them again."""
@@ -235,12 +254,8 @@ class RecordedDataset:
     def _dataset(self, index: int, key: str) -> h5py.Dataset:
         dataset = self._group(index).get(key)
         if not isinstance(dataset, h5py.Dataset):
-            raise DatasetError(f"{self._where(index)}: {unknown_name_message('key', key, self._leaves(index))}")
+            raise DatasetError(f"{self.where(index)}: {unknown_name_message('key', key, self._leaves(index))}")
         return dataset
-
-    def _where(self, index: int) -> str:
-        path, name = self._place(index)
-        return f"{path}, {name}"
 
     def _leaves(self, index: int) -> list[str]:
         if not self._places:
@@ -259,7 +274,7 @@ class RecordedDataset:
         for key in keys:
             below = [leaf for leaf in leaves if leaf == key or leaf.startswith(f"{key}/")]
             if not below:
-                raise DatasetError(f"{self._where(index)}: {unknown_name_message('key', key, leaves)}")
+                raise DatasetError(f"{self.where(index)}: {unknown_name_message('key', key, leaves)}")
             chosen += below
         return chosen
 

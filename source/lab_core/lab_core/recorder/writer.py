@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import torch
 
 from lab_core.errors import ConfigError
-from lab_core.recorder.config import DatasetCfg
-from lab_core.recorder.episode import EpisodeBatch, EpisodeInfo, EpisodeSink
+from lab_core.recorder.config import DatasetCfg, ExportMode
+from lab_core.recorder.episode import EpisodeBatch, EpisodeInfo
 from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.provenance import Provenance, describe
 from lab_core.recorder.reader import RecordedDataset
@@ -154,23 +154,30 @@ class DatasetWriter:
             index_path(self.cfg.folder, self.cfg.name).unlink(missing_ok=True)
 
 
-def dataset_sinks(cfg: DatasetCfg, env: RLEnv) -> list[EpisodeSink]:
+def dataset_sinks(
+    cfg: DatasetCfg, env: RLEnv, also: Callable[[EpisodeInfo], bool] = lambda info: True
+) -> list[DatasetWriter]:
     """Returns the writers of ``cfg``: one, or one each for episodes that succeeded and failed.
+
+    Args:
+        cfg: Where and how.
+        env: What is recorded.
+        also: A further condition on episodes, asked last.
 
     Raises:
         ConfigError: a setting is impossible.
         RecorderError: see :class:`DatasetWriter`.
     """
+    if cfg.mode not in get_args(ExportMode):
+        raise ConfigError(f"recorder.dataset.mode must be one of {get_args(ExportMode)}, got {cfg.mode!r}.")
     provenance = describe(env, cfg.env_name)
     if cfg.mode == "all":
-        return [DatasetWriter(cfg, provenance)]
-    successful = DatasetWriter(cfg, provenance, lambda info: info.success)
-    if cfg.mode == "successful":
-        return [successful]
+        return [DatasetWriter(cfg, provenance, also)]
+    writers = [DatasetWriter(cfg, provenance, lambda info: info.success and also(info))]
     if cfg.mode == "separate":
         failed = replace(cfg, name=f"{cfg.name}_failed")
-        return [successful, DatasetWriter(failed, provenance, lambda info: not info.success)]
-    raise ConfigError(f"recorder.dataset.mode must be 'all', 'successful' or 'separate', got {cfg.mode!r}.")
+        writers.append(DatasetWriter(failed, provenance, lambda info: not info.success and also(info)))
+    return writers
 
 
 def _check(cfg: DatasetCfg) -> None:

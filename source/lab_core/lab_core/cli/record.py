@@ -1,0 +1,145 @@
+"""`lab record`: episodes of a task as HDF5 files."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lab_core.cli.arguments import resolve_device, split_subject
+from lab_core.cli.console import print_warning
+from lab_core.cli.overrides import parse
+from lab_core.cli.progress import ProgressDisplay
+from lab_core.errors import LabError
+from lab_core.registry import get_task
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+    from lab_core.recorder import DatasetCfg
+
+
+@dataclass(kw_only=True)
+class RecordOptions:
+    """Options of `lab record`, before those of the environment."""
+
+    policy: str = "random"
+    """random (uniform in -1 .. 1), zero, FILE.onnx (from `lab export`), or module:function, called with the environment
+    and its observations."""
+    action_noise: float = 0.0
+    """Standard deviation of normal noise added to the policy's actions."""
+    episodes: int = 10
+    """Complete episodes to record."""
+    output: Path | None = None
+    """Folder for the files. Without it: recordings/TASK."""
+    name: str = "dataset"
+    """Files are called NAME-00000.hdf5, ..."""
+    label: str = ""
+    """Regime of these episodes, such as walking, stored with each of them."""
+    mode: Literal["all", "successful", "separate"] = "all"
+    """Which episodes to write: all; only successful ones; or all, with failed ones in files of their own."""
+    existing: Literal["refuse", "overwrite", "resume"] = "refuse"
+    """If the folder already holds this recording. resume: record what is missing to EPISODES, with another seed."""
+    compression: int = 0
+    """Level of gzip, 1 .. 9; 0: none, so that readers can map the files into memory."""
+    memory_limit: float = 8.0
+    """Refuse to keep more than this for running episodes [GiB]."""
+    num_envs: int | None = None
+    """Environments in parallel. Without it: the task's number, but no more than EPISODES."""
+    seed: int | None = None
+    """Seed of everything random; -1 draws one. Without it: the environment's."""
+    device: str = "auto"
+    """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
+    frontend: Literal["torch", "warp"] = "torch"
+    """What the environment's terms are computed with."""
+    play_config: bool = False
+    """--play-config: the environment as for watching, without noise and disturbances."""
+
+
+@dataclass(kw_only=True)
+class RecordArguments(RecordOptions):
+    """All options of `lab record`."""
+
+    env: Any
+
+
+def main(argv: list[str]) -> int:
+    """Record episodes of a task to HDF5 files that Isaac Lab's and robomimic's tools read."""
+    task, arguments = split_subject(argv)
+    if task is None:
+        parse(RecordOptions(), arguments, prog="lab record TASK", description=_description("TASK"))
+        raise LabError("Which task? Give its id, as in `lab record Lab-Cartpole`; `lab list` shows all.")
+    play = "--play-config" in [argument.replace("_", "-") for argument in arguments]
+    cfg = get_task(task).make_env_cfg(play=play)
+    args = parse(RecordArguments(env=cfg), arguments, prog=f"lab record {task}", description=_description(task))
+    if args.frontend != "torch":
+        raise LabError("Recording with --frontend warp is not available; use --frontend torch.")
+    if args.episodes < 1:
+        raise LabError(f"--episodes must be at least 1, got {args.episodes}.")
+    return _record(task, args)
+
+
+def _record(task: str, args: RecordArguments) -> int:
+    from lab_core.recorder import DatasetCfg, RecorderCfg, RecorderManager, RetentionCfg
+    from lab_core.recorder.collect import EpisodeQuota, collect
+    from lab_core.recorder.policies import make_policy
+    from lab_core.recorder.presets import task_terms
+    from lab_core.recorder.writer import dataset_sinks
+
+    device = resolve_device(args.device)
+    dataset = DatasetCfg(
+        folder=args.output or Path("recordings") / task,
+        name=args.name,
+        mode=args.mode,
+        existing=args.existing,
+        env_name=task,
+        label=args.label,
+        compression=args.compression,
+    )
+    present, last_seed = _present(dataset)
+    episodes = args.episodes - present
+    if episodes <= 0:
+        print(f"{dataset.folder} already holds {present} episodes.")
+        return 0
+    cfg = args.env
+    if args.seed is not None:
+        cfg.seed = args.seed
+    elif last_seed is not None:
+        cfg.seed = last_seed + 1
+    usual = cfg.scene.resolve_num_envs(device)
+    cfg.scene.num_envs = min(usual, episodes) if args.num_envs is None else args.num_envs
+    env: RLEnv = cfg.build(device)
+    quota = EpisodeQuota(episodes, env.num_envs, first_to_end=args.mode == "successful")
+    try:
+        policy = make_policy(args.policy, env, args.action_noise)
+        settings = RecorderCfg(terms=task_terms(env.cfg), retention=RetentionCfg(memory_limit_gib=args.memory_limit))
+        env.recorder_manager = recorder = RecorderManager(settings, env, dataset_sinks(dataset, env, quota.takes))
+        began = time.perf_counter()
+        with ProgressDisplay("episodes", episodes) as progress:
+
+            def show() -> None:
+                speed = recorder.transition.step * env.num_envs / (time.perf_counter() - began)
+                progress.update(quota.taken, f"{speed:,.0f} steps/s")
+
+            collect(env, policy, lambda: quota.reached, show, print_warning)
+    finally:
+        env.close()
+        print(f"Recorded {quota.taken} episodes in {dataset.folder}; see `lab data info {dataset.folder}`.")
+    return 0
+
+
+def _present(cfg: DatasetCfg) -> tuple[int, int | None]:
+    """Episodes to resume from, and the largest seed among them."""
+    from lab_core.recorder.reader import RecordedDataset
+    from lab_core.recorder.shard_index import index_path
+
+    seeds: list[int] = []
+    for name in (cfg.name, f"{cfg.name}_failed") if cfg.existing == "resume" else ():
+        if index_path(cfg.folder, name).exists():
+            with RecordedDataset(cfg.folder, name) as dataset:
+                seeds += [info.seed for info in dataset.infos]
+    return len(seeds), max(seeds, default=None)
+
+
+def _description(task: str) -> str:
+    return f"{main.__doc__}\n\nExample: lab record {task} --policy policy.onnx --episodes 100 --label walking"

@@ -1,0 +1,147 @@
+"""Putting recordings together and taking them apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from lab_core.recorder.episode import EpisodeInfo
+from lab_core.recorder.errors import DatasetError
+from lab_core.recorder.reader import RecordedDataset, open_hdf5
+
+Report = Callable[[int], None]
+"""Told the number of episodes that were copied, after each."""
+
+_MUST_AGREE = ("quaternion", "names", "step_dt", "physics_dt", "decimation", "physics_fingerprint")
+
+
+def merge(sources: Sequence[RecordedDataset], output: Path, report: Report = lambda count: None) -> None:
+    """Copies the episodes of recordings into one file, numbered anew in this order; their own facts stay.
+
+    Recordings of one robot with different configurations (say, standing and walking) can be merged; the file then has
+    no configuration.
+
+    Raises:
+        DatasetError: they come from other robots, physics or formats, hold other keys, or ``output`` exists.
+    """
+    _check_compatible(sources)
+    picks = [(source, index) for source in sources for index in range(len(source))]
+    configs = {source.config for source in sources}
+    copy_episodes(picks, output, configs.pop() if len(configs) == 1 else "", report)
+
+
+def split(
+    source: RecordedDataset,
+    fractions: Sequence[float],
+    outputs: Sequence[Path],
+    seed: int = 0,
+    report: Report = lambda count: None,
+) -> list[int]:
+    """Deals the episodes of a recording out to files, at random, each label by itself.
+
+    Args:
+        source: The recording.
+        fractions: Share of each file; they sum to 1.
+        outputs: The files.
+        seed: Of the random order.
+        report: See :data:`Report`.
+
+    Returns:
+        Number of episodes in each file.
+
+    Raises:
+        DatasetError: a file would be empty or exists, or the fractions are impossible.
+    """
+    if min(fractions) <= 0.0 or abs(sum(fractions) - 1.0) > 1e-6:
+        raise DatasetError(f"The fractions must be positive and sum to 1, got {list(fractions)}.")
+    generator = np.random.default_rng(seed)
+    parts: list[list[int]] = [[] for _ in outputs]
+    for label in sorted({info.label for info in source.infos}):
+        members = generator.permutation([i for i, info in enumerate(source.infos) if info.label == label])
+        cuts = np.rint(np.cumsum(fractions)[:-1] * len(members)).astype(int)
+        for part, chosen in zip(parts, np.split(members, cuts), strict=True):
+            part += chosen.tolist()
+    if empty := [str(path) for path, part in zip(outputs, parts, strict=True) if not part]:
+        raise DatasetError(
+            f"{len(source)} episodes are too few for these fractions: {', '.join(empty)} would be empty."
+        )
+    done = 0
+    for path, part in zip(outputs, parts, strict=True):
+        picks = [(source, index) for index in sorted(part)]
+        copy_episodes(picks, path, source.config, lambda count, before=done: report(before + count))
+        done += len(part)
+    return [len(part) for part in parts]
+
+
+def copy_episodes(
+    picks: Sequence[tuple[RecordedDataset, int]], output: Path, config: str, report: Report = lambda count: None
+) -> None:
+    """Writes chosen episodes to a new file, which exists when it is complete.
+
+    Raises:
+        DatasetError: ``output`` exists or cannot be written.
+    """
+    if output.exists():
+        raise DatasetError(f"{output} exists; choose another name.")
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with h5py.File(partial, "w", libver=("earliest", "v110")) as file:
+            _copy(picks, file, config, report)
+        with open(partial, "rb+") as written:
+            os.fsync(written.fileno())
+        os.replace(partial, output)
+    except OSError as error:
+        raise DatasetError(f"Cannot write {output}: {error.strerror or error}.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _copy(picks: Sequence[tuple[RecordedDataset, int]], file: h5py.File, config: str, report: Report) -> None:
+    first = picks[0][0]
+    data = file.create_group("data", track_order=True)
+    infos: dict[str, EpisodeInfo] = {}
+    for count, (source, index) in enumerate(picks):
+        name = f"demo_{count}"
+        source.copy_episode(index, data, name)
+        infos[name] = source.infos[index]
+        report(count + 1)
+    for name, value in first.attributes.items():
+        data.attrs[name] = value
+    data.attrs["total"] = sum(info.length for info in infos.values())
+    with open_hdf5(first.files[0][0]) as original:
+        for name, value in original.attrs.items():
+            file.attrs[name] = value
+        if "lab" not in original:  # of another program: leave it as it is
+            return
+    text = h5py.string_dtype()
+    file.create_dataset("lab/config", data=config, dtype=text)
+    listed = json.dumps({name: dataclasses.asdict(info) for name, info in infos.items()})
+    file.create_dataset("lab/episodes", data=listed, dtype=text)
+    if not config:
+        data.attrs["config_hash"] = ""
+
+
+def _check_compatible(sources: Sequence[RecordedDataset]) -> None:
+    first = sources[0]
+    for source in sources:
+        if not len(source):
+            raise DatasetError(f"{source.path} holds no episodes.")
+        for name in _MUST_AGREE:
+            mine, other = first.attributes.get(name), source.attributes.get(name)
+            if mine != other:
+                raise DatasetError(
+                    f"{first.path} and {source.path} do not fit together: their {name} is {mine!r} and {other!r}."
+                )
+        if first.quaternion_order != source.quaternion_order:
+            raise DatasetError(f"{first.path} and {source.path} store quaternions in different orders.")
+        mine, other = first.layout(0), source.layout(0)
+        if mine != other:
+            keys = sorted(key for key in mine.keys() | other.keys() if mine.get(key) != other.get(key))
+            raise DatasetError(f"{first.path} and {source.path} hold different keys or shapes: {', '.join(keys)}.")

@@ -1,0 +1,110 @@
+"""What acts while episodes are recorded."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lab_core.config import resolve_reference
+from lab_core.errors import ConfigError
+from lab_core.seeding import make_generator
+
+if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
+
+Policy = Callable[[dict[str, Any]], torch.Tensor]
+"""Observations -> actions (N, A)."""
+
+
+def make_policy(description: str, env: RLEnv, noise: float = 0.0) -> Policy:
+    """Returns the policy that a user means.
+
+    Args:
+        description: ``zero``; ``random``, uniform in -1 .. 1; an exported policy, ``FILE.onnx``; or ``module:function``
+            with ``function(env, observations) -> (N, A)``.
+        env: What it acts in.
+        noise: Standard deviation of normal noise that is added to its actions.
+
+    Raises:
+        ConfigError: there is no such policy, or it does not fit the environment.
+    """
+    width = env.single_action_space.shape[0]  # pyright: ignore[reportOptionalSubscript]
+    size = (env.num_envs, width)
+    generator = make_generator(env.seed, env.device, "recorded policy")
+    if description == "zero":
+        policy: Policy = lambda observations: torch.zeros(size, device=env.device)  # noqa: E731
+    elif description == "random":
+        policy = lambda observations: torch.rand(size, generator=generator, device=env.device) * 2.0 - 1.0  # noqa: E731
+    elif description.endswith(".onnx"):
+        policy = OnnxPolicy(Path(description), env)
+    elif ":" in description:
+        policy = _scripted(description, env)
+    else:
+        raise ConfigError(
+            f"There is no policy {description!r}; use random, zero, FILE.onnx (from `lab export`) or module:function."
+        )
+
+    def act(observations: dict[str, Any]) -> torch.Tensor:
+        actions = policy(observations)
+        if not isinstance(actions, torch.Tensor) or actions.shape != size:
+            given = tuple(actions.shape) if isinstance(actions, torch.Tensor) else type(actions).__name__
+            raise ConfigError(f"The policy {description!r} must return actions {size}, got {given}.")
+        if noise:
+            actions = actions + noise * torch.randn(size, generator=generator, device=env.device)
+        return actions
+
+    return act
+
+
+class OnnxPolicy:
+    """A policy exported to ONNX: input ``obs`` (batch, D), output ``actions`` (batch, A).
+
+    The observation groups that it reads, and their order, come from its metadata under ``lab``; without these it reads
+    the group ``policy``.
+
+    Raises:
+        ConfigError: onnxruntime is not installed, or the file does not fit.
+    """
+
+    def __init__(self, path: Path, env: RLEnv) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            raise ConfigError("An ONNX policy needs onnxruntime: pip install 'lab_core[onnx]'.") from None
+        if not path.exists():
+            raise ConfigError(f"There is no file {path}.")
+        try:
+            self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise ConfigError(f"{path} is no ONNX policy: {error}") from error
+        stored = self._session.get_modelmeta().custom_metadata_map.get("lab", "{}")
+        groups = [term["group"] for term in json.loads(stored).get("observations", [])] or ["policy"]
+        self.groups = list(dict.fromkeys(groups))
+        self._device = env.device
+        available = env.obs_buf
+        if missing := [group for group in self.groups if not isinstance(available.get(group), torch.Tensor)]:
+            raise ConfigError(f"{path} reads the observation groups {missing}; the task has {sorted(available)}.")
+        width, expected = self._join(available).shape[1], self._session.get_inputs()[0].shape[-1]
+        if width != expected:
+            raise ConfigError(f"{path} reads {expected} observations; {self.groups} of this task have {width}.")
+
+    def __call__(self, observations: dict[str, Any]) -> torch.Tensor:
+        inputs = {"obs": self._join(observations).cpu().numpy()}
+        return torch.as_tensor(self._session.run(["actions"], inputs)[0]).to(self._device)
+
+    def _join(self, observations: dict[str, Any]) -> torch.Tensor:
+        return torch.cat([observations[group] for group in self.groups], dim=-1)
+
+
+def _scripted(reference: str, env: RLEnv) -> Policy:
+    function = resolve_reference(reference)
+    try:
+        inspect.signature(function).bind(env, {})
+    except TypeError as error:
+        raise ConfigError(f"{reference} must take (env, observations): {error}.") from error
+    return lambda observations: function(env, observations)
