@@ -235,6 +235,7 @@ def test_a_saved_state_continues(everything, make_everything, assert_same):
 
 def test_eager_and_captured_runs_agree(everything, make_everything, assert_same, monkeypatch):
     monkeypatch.setenv("LAB_CAPTURE", "0")
+    monkeypatch.setenv("LAB_SYNC_DEBUG", "1")  # eager steps raise where the host would wait for the device
     eager = make_everything()
     for backend in (everything, eager):
         backend.seed(7)

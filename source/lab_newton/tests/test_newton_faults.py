@@ -113,6 +113,7 @@ def test_a_world_that_is_too_fast_is_put_back_and_its_neighbours_never_notice(ro
     assert not rover.non_finite.any()
 
 
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_the_limit_of_velocity_is_that_of_the_configuration(make_rover):
     """None leaves what is finite alone."""
     flying = MuJoCoSolverCfg(contacts=False)

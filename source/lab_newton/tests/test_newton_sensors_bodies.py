@@ -231,6 +231,7 @@ def test_a_world_that_goes_non_finite_shows_its_default_state(dropped, shared):
 
 def test_eager_equals_captured_and_a_saved_state_continues(dropped, device, assert_same, monkeypatch):
     monkeypatch.setenv("LAB_CAPTURE", "0")
+    monkeypatch.setenv("LAB_SYNC_DEBUG", "1")  # eager steps raise where the host would wait for the device
     eager = make(all_sensors(), device)
     run(dropped, 30)
     eager.load_state_dict(dropped.state_dict())

@@ -220,6 +220,7 @@ def test_a_saved_state_continues(dropped, assert_same):
 def test_eager_equals_captured_and_rebuild_keeps_the_buffers(dropped, device, assert_same, monkeypatch):
     captured = dropped
     monkeypatch.setenv("LAB_CAPTURE", "0")
+    monkeypatch.setenv("LAB_SYNC_DEBUG", "1")  # eager steps raise where the host would wait for the device
     eager = make(SENSORS, device)
     address = {
         name: value.data_ptr() for name, value in vars(eager.sensors["feet"]).items() if hasattr(value, "data_ptr")

@@ -181,6 +181,7 @@ def test_a_world_that_goes_non_finite_comes_back_to_its_own_tile(walkers):
 
 def test_eager_equals_captured_and_a_rebuild_starts_at_the_origins(walkers, device, assert_same, monkeypatch):
     monkeypatch.setenv("LAB_CAPTURE", "0")
+    monkeypatch.setenv("LAB_SYNC_DEBUG", "1")  # eager steps raise where the host would wait for the device
     eager = make(walkers._scene, device)
     Scene(walkers._scene, eager)
     Scene(walkers._scene, walkers)
