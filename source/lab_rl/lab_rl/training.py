@@ -205,8 +205,8 @@ class _Session:
         messages = {f"{buffer} overflowed": text for buffer, text in health.overflows.items()}
         if health.non_finite_worlds:
             messages["non-finite worlds"] = (
-                f"{health.non_finite_worlds} worlds became non-finite in iteration {iteration.number} and were reset; "
-                "see Physics/non_finite_worlds in the logs."
+                f"{health.non_finite_worlds} worlds became non-finite or too fast in iteration {iteration.number} and "
+                "were reset; see Physics/non_finite_worlds in the logs."
             )
         for kind in messages.keys() - self._warned:
             display.warn(f"{kind}: {messages[kind]}")

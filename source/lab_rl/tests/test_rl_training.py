@@ -220,7 +220,7 @@ def test_trouble_in_the_physics_is_shown_once(run, monkeypatch):
     console = quiet()
     train(make_cfg(iterations=3), run, console=console)
     assert text_of(console).count("raise physics.solver.nconmax to 40") == 1
-    assert text_of(console).count("2 worlds became non-finite in iteration 1") == 1
+    assert text_of(console).count("2 worlds became non-finite or too fast in iteration 1") == 1
     assert [row["Physics/non_finite_worlds"] for row in read_progress(run.progress)] == [2.0, 2.0, 2.0]
 
 

@@ -43,7 +43,8 @@ class HealthReport:
     """What went wrong in the physics since the last report."""
 
     non_finite_worlds: int = 0
-    """Worlds that went non-finite and were put back to their default state, counted once per control step."""
+    """Worlds that went non-finite, or faster than the backend allows, and were put back to their default state, counted
+    once per control step."""
     overflows: dict[str, str] = field(default_factory=dict)
     """Overflowed solver buffer -> worlds concerned, the setting to raise and the value needed."""
 
