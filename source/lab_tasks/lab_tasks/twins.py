@@ -1,5 +1,6 @@
-"""Warp twins of the tasks' terms. Importing this module registers them."""
+"""Warp twins of the tasks' terms and direct environments. Importing this module registers them."""
 
-from lab_tasks.ant import mdp_warp
+from lab_tasks.ant import ant_direct_env_warp, mdp_warp
+from lab_tasks.cartpole import cartpole_direct_env_warp
 
-__all__ = ["mdp_warp"]
+__all__ = ["ant_direct_env_warp", "cartpole_direct_env_warp", "mdp_warp"]
