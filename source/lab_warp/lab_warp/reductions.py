@@ -68,9 +68,10 @@ def _masked_means(
     for env in range(lane, values.shape[0], wp.block_dim()):
         if mask[env]:
             part += values[env, column]
-    total = wp.tile_sum(wp.tile(part))[0]  # all lanes must take part in reading it
+    total = wp.tile_sum(wp.tile(part))
+    value = total[0]  # read by all lanes, which wait for each other there
     if lane == 0:
-        out[column] = scale * (total / float(count[0]))
+        out[column] = scale * (value / float(count[0]))
 
 
 @wp.kernel
@@ -79,6 +80,7 @@ def _mean_of_integers(values: wp.array[wp.int64], out: wp.array[wp.float32]):
     part = wp.float32(0.0)
     for env in range(lane, values.shape[0], wp.block_dim()):
         part += float(values[env])
-    total = wp.tile_sum(wp.tile(part))[0]  # all lanes must take part in reading it
+    total = wp.tile_sum(wp.tile(part))
+    value = total[0]  # read by all lanes, which wait for each other there
     if lane == 0:
-        out[0] = total / float(values.shape[0])
+        out[0] = value / float(values.shape[0])

@@ -17,6 +17,7 @@ CUDA = pytest.param(
 
 @pytest.fixture(params=["cpu", CUDA])
 def device(request: pytest.FixtureRequest) -> torch.device:
+    wp.init()
     return torch.device(request.param)
 
 
