@@ -10,12 +10,12 @@ import pytest
 import torch
 import warp as wp
 
-import lab_warp.mdp  # noqa: F401  (registers the twins)
 from lab_core import mdp
 from lab_core.managers import CommandTermCfg, TermError
 from lab_core.mdp import NullCommandCfg, UniformVelocityCommandCfg, UniformVelocityRanges
 from lab_core.state import named_tensors
 from lab_warp import CaptureContext, CapturedStage, rng_model
+from lab_warp.mdp.observations import generated_commands  # registers all twins
 from lab_warp.testing import FakeEnv
 from lab_warp.twins import find_twin
 
@@ -303,8 +303,6 @@ def test_other_environments_keep_their_rows_and_streams(method: str, device: str
 
 
 def test_each_environment_reads_its_own_command(device: str) -> None:
-    from lab_warp.mdp.observations import generated_commands
-
     seen = []
     for seed in (7, 8):
         env = FakeEnv(device)
