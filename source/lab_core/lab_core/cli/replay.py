@@ -70,6 +70,8 @@ def _replay(path: Path, args: ReplayOptions) -> ReplayReport:
         episodes = list(args.episodes or range(len(dataset)))
         if not episodes:
             raise LabError(f"{path} holds no episodes.")
+        for index in episodes:
+            dataset.where(index)  # raises for one that does not exist, before anything is built
         num_envs = args.num_envs or min(len(episodes), 64)
         env = build_replay_env(dataset, num_envs, str(resolve_device(args.device)), args.task)
         stack.callback(env.close)

@@ -11,3 +11,7 @@ class RecorderError(LabError, RuntimeError):
 
 class DatasetError(LabError, RuntimeError):
     """A recorded file is missing, damaged, of another kind, or does not fit its use."""
+
+
+class NoSuchEpisodeError(DatasetError, IndexError):
+    """A recording was asked for an episode that it does not have."""

@@ -105,6 +105,6 @@ def _scripted(reference: str, env: RLEnv) -> Policy:
     function = resolve_reference(reference)
     try:
         inspect.signature(function).bind(env, {})
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"{reference} must take (env, observations): {error}.") from error
     return lambda observations: function(env, observations)

@@ -17,7 +17,7 @@ import torch
 
 from lab_core.errors import unknown_name_message
 from lab_core.recorder.episode import Episode, EpisodeInfo
-from lab_core.recorder.errors import DatasetError
+from lab_core.recorder.errors import DatasetError, NoSuchEpisodeError
 from lab_core.recorder.shard import FORMAT_VERSION, LAB_FORMAT_VERSION
 from lab_core.recorder.shard_index import ShardIndex, index_path, recording_names
 
@@ -101,7 +101,7 @@ class RecordedDataset:
 
         Raises:
             DatasetError: there is no such key, or the file cannot be read.
-            IndexError: there is no such episode.
+            NoSuchEpisodeError: there is no such episode.
         """
         initial = set(self.initial_keys)
         steps, first = {}, {}
@@ -121,7 +121,7 @@ class RecordedDataset:
             mapped: Map the file into memory instead of reading it, where it is stored plainly.
 
         Raises:
-            DatasetError: there is no such key, or the file cannot be read.
+            DatasetError: there is no such key or episode, or the file cannot be read.
         """
         path, _ = self._place(index)
         dataset = self._dataset(index, key)
@@ -244,7 +244,7 @@ class RecordedDataset:
 
     def _place(self, index: int) -> tuple[Path, str]:
         if not 0 <= index < len(self._places):
-            raise IndexError(f"{self.path} holds {len(self._places)} episodes; got index {index}.")
+            raise NoSuchEpisodeError(f"{self.path} holds {len(self._places)} episodes; got index {index}.")
         return self._places[index]
 
     def _group(self, index: int) -> h5py.Group:

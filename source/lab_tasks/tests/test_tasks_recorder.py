@@ -1,0 +1,135 @@
+"""Recording real tasks, and repeating what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from lab_core import mdp
+from lab_core.managers import EventTermCfg
+from lab_core.recorder import DatasetCfg, EpisodeCollector, RecorderCfg, RecorderManager
+from lab_core.recorder.presets import task_terms, transition_terms
+from lab_core.recorder.reader import RecordedDataset
+from lab_core.recorder.replay import build_replay_env, replay
+from lab_core.registry import get_task
+from lab_core.scene import LSTMActuatorCfg
+from lab_newton.backend import NewtonBackend
+from lab_newton.entity import Entity
+
+
+def task_cfg(task: str, num_envs: int, episode_length_s: float):
+    cfg = get_task(task).make_env_cfg()
+    cfg.scene.num_envs = num_envs
+    cfg.episode_length_s = episode_length_s
+    return cfg
+
+
+def run(env, steps: int, seed: int = 0, scale: float = 1.0) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    width = env.single_action_space.shape[0]
+    outputs = []
+    for _ in range(steps):
+        observations, *rest, _ = env.step(scale * torch.randn(env.num_envs, width, generator=generator))
+        data = env.scene["robot"].data
+        outputs += [observations["policy"], *rest, data.joint_pos.clone(), data.root_link_pose_w.clone()]
+    return outputs
+
+
+def check_repeats(cfg, folder: Path, steps: int, scale: float = 1.0) -> RecordedDataset:
+    """Records a task and repeats all its episodes, in another number of worlds and with another seed, bit for bit."""
+    cfg.recorder = RecorderCfg(terms=task_terms(cfg), dataset=DatasetCfg(folder=folder))
+    env = cfg.build()
+    run(env, steps, scale=scale)
+    env.close()
+    dataset = RecordedDataset(folder)
+    again = build_replay_env(dataset, 3)
+    again.reset(seed=123)
+    report = replay(dataset, again, range(len(dataset)), tolerance=0.0)
+    assert report.ok, report.mismatches[0]
+    assert report.episodes == len(dataset) > cfg.scene.num_envs
+    return dataset
+
+
+@pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct"])
+def test_r17_cartpole_repeats(task, tmp_path):
+    check_repeats(task_cfg(task, 4, 0.5), tmp_path, 75, scale=3.0)
+
+
+def test_r17_a_quadruped_repeats_in_spite_of_commands_pushes_masses_and_wrenches(tmp_path):
+    cfg = task_cfg("Lab-Velocity-Flat-Go2", 4, 0.6)
+    cfg.events["push_robot"].interval_range_s = (0.1, 0.2)
+    cfg.events["pull"] = EventTermCfg(
+        func=mdp.apply_external_force_torque,
+        mode="reset",
+        params={"force_range": (-5.0, 5.0), "torque_range": (-1.0, 1.0)},
+    )
+    cfg.commands["base_velocity"].resampling_time_range = (0.1, 0.3)
+    dataset = check_repeats(cfg, tmp_path, 45, scale=0.5)
+    episode = dataset.load(0)
+    speed = "states/articulation/robot/root_velocity"
+    assert (episode.steps[f"pre_{speed}"][1:] != episode.steps[speed][:-1]).any()
+    assert episode.steps["commands/base_velocity"].unique(dim=0).shape[0] > 1
+    masses = torch.stack([e.initial["initial_conditions/properties/robot/body_mass"] for e in dataset])
+    assert masses.unique(dim=0).shape[0] > 1
+
+
+def test_r17_delayed_actuators_repeat_with_what_they_remembered(tmp_path):
+    cfg = task_cfg("Lab-Velocity-Flat-Go2", 4, 0.3)
+    for actuator in cfg.scene.entities["robot"].actuators.values():
+        assert not isinstance(actuator, LSTMActuatorCfg)
+        actuator.min_delay, actuator.max_delay = 0, 4
+    dataset = check_repeats(cfg, tmp_path, 40)
+    lags = torch.cat([episode.initial["initial_conditions/actuators/robot.lag"] for episode in dataset])
+    assert lags.unique().numel() > 2
+
+
+def test_r3_recording_changes_nothing_in_a_captured_task():
+    cfg = task_cfg("Lab-Velocity-Flat-Go2", 4, 0.4)
+    plain = run(cfg.build(), 60)
+    cfg.recorder = RecorderCfg(terms=task_terms(cfg))
+    assert all(torch.equal(a, b) for a, b in zip(plain, run(cfg.build(), 60), strict=True))
+
+
+def recorded_effort_entered_the_solver() -> bool:
+    """Compares with the law of the cart's motor in the state before the only substep of each step."""
+    cfg = task_cfg("Lab-Cartpole", 4, 0.3)
+    cfg.decimation = 1
+    env = cfg.build()
+    collector = EpisodeCollector()
+    env.recorder_manager = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
+    run(env, 80, scale=6.0)
+    motor = cfg.scene.entities["robot"].actuators["cart"]
+    gain = cfg.actions["cart_effort"].scale
+    column = env.scene["robot"].joint_names.index("slider_to_cart")
+    recorded, expected = [], []
+    for episode in collector.episodes:
+        velocity = episode.steps["pre_states/articulation/robot/joint_velocity"][:, column]
+        effort = gain * episode.steps["actions"][:, 0] - motor.damping * velocity
+        recorded.append(episode.steps["applied_effort/robot"][:, column])
+        expected.append(effort.clamp(-motor.effort_limit, motor.effort_limit))
+    recorded, expected = torch.cat(recorded), torch.cat(expected)
+    assert len(recorded) > 200 and (recorded.abs() == motor.effort_limit).any()
+    return torch.allclose(recorded, expected, atol=1e-2)
+
+
+def test_r7_the_recorded_effort_entered_the_solver():
+    assert recorded_effort_entered_the_solver()
+
+
+def test_r7_mutation_an_effort_copied_behind_the_solver_is_noticed(monkeypatch):
+    """Eagerly, with the copy moved behind the solver step, where the effort of the new state is read."""
+    monkeypatch.setenv("LAB_CAPTURE", "0")
+    solve, read_effort = NewtonBackend._solve, Entity.read_effort
+    monkeypatch.setattr(Entity, "read_effort", lambda self, control: None)
+
+    def late(self, is_last: bool) -> None:
+        solve(self, is_last)
+        self._control.joint_f.zero_()
+        for name, entity in self._entities.items():
+            self._actuators[name].step(self._state, self._control, self.dt)
+            read_effort(entity, self._control)
+
+    monkeypatch.setattr(NewtonBackend, "_solve", late)
+    assert not recorded_effort_entered_the_solver()
