@@ -39,12 +39,12 @@ from lab_newton.properties import NOTICES
 from lab_newton.sensors import Sensor, make_sensor
 from lab_newton.solver import Solver
 from lab_newton.terrain import Ground
-from lab_newton.viewer import BrowserViewer
 from lab_newton.wrench import ExternalWrench
 from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
 
 if TYPE_CHECKING:
     from lab_core.mdp import SettableCommandTerm
+    from lab_newton.viewer import BrowserViewer
 
 _CONTACT_GAP = 0.1
 """Contact gap of every shape for solvers that need one [m]; Newton's default."""
@@ -354,6 +354,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
         spacing = self._scene.env_spacing if self.terrain is None else 0.0
         entity = next(iter(self.articulations), None) if camera.follow is None else camera.follow
         origins = self._origins_moved_with(entity)
+        from lab_newton.viewer import BrowserViewer  # its server is nothing that a training waits for
+
         viewer = BrowserViewer(
             self._model, lambda: self._state, origins, camera, spacing, host, port, commands or {}, on_reset
         )

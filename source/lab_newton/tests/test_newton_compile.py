@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -49,3 +51,8 @@ def test_warp_is_only_quiet_inside():
     with quiet_warp():
         assert wp.config.log_level >= wp.LOG_WARNING
     assert wp.config.log_level == before
+
+
+def test_a_backend_does_not_wait_for_the_viewer():
+    code = "import sys, lab_newton.backend; sys.exit('viser' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
