@@ -1,15 +1,21 @@
-"""Checks that Warp twins of terms are safe to record and return what their torch terms return."""
+"""Checks of Warp twins, and rollouts of Warp environments to compare."""
 
 from lab_warp.testing.fake_env import FakeEnv
 from lab_warp.testing.recorded_event import RecordedEvent
+from lab_warp.testing.rollouts import assert_same_results, rollout, same_bits, step_report, step_results
 from lab_warp.testing.twin_gate import TwinCase, check_event_twin, check_signature, check_value_twin, twins_in
 
 __all__ = [
     "FakeEnv",
     "RecordedEvent",
     "TwinCase",
+    "assert_same_results",
     "check_event_twin",
     "check_signature",
     "check_value_twin",
+    "rollout",
+    "same_bits",
+    "step_report",
+    "step_results",
     "twins_in",
 ]
