@@ -16,6 +16,7 @@ from rich.console import Console
 from lab_core.config import dump_yaml
 from lab_core.envs import RLEnv, make_env
 from lab_core.errors import ConfigError, LabError
+from lab_core.versions import versions
 from lab_rl.clip import record_clip
 from lab_rl.display import TrainingDisplay, show_environment
 from lab_rl.interrupt import StopSignal
@@ -28,7 +29,6 @@ from lab_rl.runs.files import write_file
 from lab_rl.runs.folder import RunFolder
 from lab_rl.runs.progress import ProgressFile
 from lab_rl.runs.tensorboard import EventFile
-from lab_rl.runs.versions import versions
 
 
 @dataclass(frozen=True)

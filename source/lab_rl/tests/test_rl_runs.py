@@ -15,6 +15,7 @@ from lab_core.agents import PPOCfg
 from lab_core.config import save_yaml
 from lab_core.errors import ConfigError, LabError
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.versions import git_revision, versions
 from lab_rl.runs import Checkpoint, RunCfg, RunFolder, find_checkpoint, latest_run, load_checkpoint, save_checkpoint
 from lab_rl.runs.checkpoint import CheckpointError
 from lab_rl.runs.config import load_run_cfg
@@ -22,7 +23,6 @@ from lab_rl.runs.curves import draw_curves
 from lab_rl.runs.files import write_file
 from lab_rl.runs.folder import run_of
 from lab_rl.runs.progress import ProgressFile, read_progress
-from lab_rl.runs.versions import git_revision, versions
 
 
 def run_with_checkpoints(path, *iterations: int) -> RunFolder:

@@ -6,8 +6,9 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -16,6 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from lab_core.config import MISSING, check_complete
 from lab_core.envs.episode_log import EpisodeLog
+from lab_core.envs.stage_marks import TORCH_STEP, MarkStage, StageHook, marked_stages
 from lab_core.errors import ConfigError, LabError
 from lab_core.managers import EventManager, EventTermCfg, NullRecorderManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
@@ -66,6 +68,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}
     _state_fields = ("common_step_counter",)
+    _stages: ClassVar[tuple[StageHook, ...]] = TORCH_STEP
     _state_exclude = (
         *("extras", "final_obs_buf", "physics", "reward_buf"),
         *("_all", "_np_random", "_reset_mask", "_reset_ids"),
@@ -182,9 +185,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self.recorder_manager.record_post_reset(self.reset_buf)
 
             self._compute_commands()
-            if self.event_manager.has_mode("interval"):
-                self.event_manager.apply("interval", dt=self.step_dt)
-                self.physics.forward()
+            self._apply_interval_events()
             observations = self._compute_observations(update_history=True)
             _write(self._observations, observations)
             self.recorder_manager.finish_step()
@@ -274,6 +275,15 @@ class RLEnv(VectorEnv, Stateful, ABC):
         if self._reset_ids is None:
             self._reset_ids = self._reset_mask.nonzero().flatten()
         return self._reset_ids
+
+    def mark_stages(self, mark: MarkStage) -> AbstractContextManager[None]:
+        """Inside, every step calls ``mark`` at the end of each stage, and with ``""`` where it begins.
+
+        The stages are called action, recorder, physics, terminations (with counters), rewards (with metrics), final
+        observations, reset, commands, interval events and observations.
+        """
+        recording = type(self.recorder_manager) is not NullRecorderManager
+        return marked_stages(self, [hook for hook in self._stages if recording or hook.stage != "recorder"], mark)
 
     # State, pictures, end ------------------------------------------------------------------------------------------
 
@@ -370,6 +380,12 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def _compute_commands(self) -> None:
         """Advances commands after the reset."""
+
+    def _apply_interval_events(self) -> None:
+        """Applies the events that are due."""
+        if self.event_manager.has_mode("interval"):
+            self.event_manager.apply("interval", dt=self.step_dt)
+            self.physics.forward()
 
     def _refresh_commands(self, mask: torch.Tensor) -> None:
         """Adapts the commands of ``mask`` to the state after a reset from outside."""

@@ -1,4 +1,4 @@
-"""What software and hardware a run used."""
+"""What software and hardware produced a result."""
 
 from __future__ import annotations
 

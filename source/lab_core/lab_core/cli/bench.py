@@ -1,0 +1,127 @@
+"""`lab bench`: how long a step takes, and where the time goes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab_core.cli.arguments import resolve_device, split_subject
+from lab_core.cli.console import print_table
+from lab_core.cli.overrides import parse
+from lab_core.errors import LabError
+from lab_core.registry import get_task
+
+if TYPE_CHECKING:
+    from lab_core.benchmark import StepTiming
+
+
+@dataclass(kw_only=True)
+class BenchOptions:
+    """Options of `lab bench`, before those of the environment."""
+
+    num_envs: int | None = None
+    """Environments in parallel. Without it: the task's number."""
+    frontend: str = "torch"
+    """What the environment's terms are computed with: torch or warp."""
+    device: str = "auto"
+    """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
+    steps: int = 200
+    """Steps to time."""
+    action_std: float = 0.5
+    """Standard deviation of the actions, which are normal around zero."""
+    json: Path | None = None
+    """File for the result and the versions of all that decides it."""
+
+
+@dataclass(kw_only=True)
+class BenchArguments(BenchOptions):
+    """All options of `lab bench`."""
+
+    env: Any
+
+
+def main(argv: list[str]) -> int:
+    """Time a task's step, its physics and every other stage under random actions."""
+    task, arguments = split_subject(argv)
+    if task is None:
+        parse(BenchOptions(), arguments, prog="lab bench TASK", description=_description("TASK"))
+        raise LabError("Which task? Give its id, as in `lab bench Lab-Cartpole`; `lab list` shows all.")
+    cfg = get_task(task).make_env_cfg()
+    args = parse(BenchArguments(env=cfg), arguments, prog=f"lab bench {task}", description=_description(task))
+    if args.steps < 1:
+        raise LabError(f"--steps must be at least 1, got {args.steps}.")
+
+    from lab_core.benchmark import time_step
+    from lab_core.envs import check_frontend, make_env
+
+    check_frontend(args.frontend)
+    device = resolve_device(args.device)
+    if args.num_envs is not None:
+        args.env.scene.num_envs = args.num_envs
+    env = make_env(args.env, device, args.frontend)
+    try:
+        timing = time_step(env, args.steps, args.action_std)
+        print(f"{task}: {env.num_envs} environments, {args.frontend} front end, {env.physics.description}\n")
+    finally:
+        env.close()
+    _show(timing)
+    if args.json is not None:
+        result = _result(task, args, str(device), timing)
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+def _show(timing: StepTiming) -> None:
+    total = sum(timing.stages_ms.values())
+    stages = [(name, f"{ms:.4f}", f"{ms / total:.1%}") for name, ms in timing.stages_ms.items()]
+    print_table(("stage within a step", "ms", "share"), [*stages, ("all stages", f"{total:.4f}", "")])
+    print()
+    launches = "none" if timing.graph_launches is None else f"{timing.graph_launches}"
+    rows = [
+        ("environment step", f"{timing.env_step_ms:.4f} ms"),
+        ("physics alone", f"{timing.physics_ms:.4f} ms"),
+        ("step / physics", f"{timing.env_step_over_physics:.3f}"),
+        ("host, until step() returns", f"{timing.host_ms:.4f} ms"),
+        ("environment steps per second", f"{timing.env_steps_per_s:,.0f}"),
+        ("graph launches per step", launches),
+        *(("between the graphs", island) for island in timing.islands),
+        ("worlds reset", f"{timing.resets:,} in {timing.steps:,} steps"),
+        ("overflows, non-finite worlds", "none"),
+    ]
+    print_table(("what", "value"), rows)
+
+
+def _result(task: str, args: BenchArguments, device: str, timing: StepTiming) -> dict[str, Any]:
+    import torch
+
+    from lab_core.versions import versions
+
+    found = versions()
+    del found["command"]  # it names folders of the machine
+    return {
+        "task": task,
+        "frontend": args.frontend,
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
+        "num_envs": timing.num_envs,
+        "steps": timing.steps,
+        "action_std": args.action_std,
+        "env_step_ms": round(timing.env_step_ms, 4),
+        "physics_ms": round(timing.physics_ms, 4),
+        "env_step_over_physics": round(timing.env_step_over_physics, 3),
+        "stages_ms": {name: round(ms, 4) for name, ms in timing.stages_ms.items()},
+        "host_ms": round(timing.host_ms, 4),
+        "env_steps_per_s": round(timing.env_steps_per_s),
+        "graph_launches_per_step": timing.graph_launches,
+        "islands": timing.islands,
+        "resets": timing.resets,
+        "overflows": {},
+        "non_finite_worlds": 0,
+        "versions": found,
+    }
+
+
+def _description(task: str) -> str:
+    return f"{main.__doc__}\n\nExample: lab bench {task} --num-envs 4096 --frontend warp --json step.json"

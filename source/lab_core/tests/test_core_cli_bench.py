@@ -1,0 +1,231 @@
+"""`lab bench`, and the timing of stages behind it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import pytest
+import torch
+
+from lab_core import mdp
+from lab_core.benchmark import BenchmarkError, StageClock, time_step
+from lab_core.cli import main
+from lab_core.envs.stage_marks import StageHook, marked_stages
+from lab_core.managers import EventTermCfg, SceneEntityCfg
+from lab_core.physics import HealthReport
+from lab_core.recorder import RecorderCfg
+from lab_core.recorder.presets import task_terms
+from lab_core.registry import TaskSpec, register_task
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+
+TASK = "Bench-Cartpole"
+STEP = [
+    "action",
+    "action",
+    "physics",
+    "terminations",
+    "rewards",
+    "final observations",
+    "reset",
+    "commands",
+    "interval events",
+    "observations",
+]
+
+
+def env_cfg(play: bool = False):
+    del play
+    return analytic_cartpole_env_cfg(num_envs=4, episode_length_s=0.25)  # 15 steps
+
+
+register_task(TaskSpec(id=TASK, env_cfg=env_cfg))
+
+
+class Watch:
+    """What the clocks of the benchmark show [s]."""
+
+    now = 0.0
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    watch = Watch()
+    monkeypatch.setattr(time, "perf_counter", lambda: watch.now)
+    return watch
+
+
+# Marks
+
+
+def test_the_stages_of_a_step_are_marked_in_order():
+    env, marks = env_cfg().build(), []
+    with env.mark_stages(marks.append):
+        env.step(torch.zeros(4, 1))
+    assert marks == ["", *STEP]
+
+
+def test_interval_events_have_a_stage_of_their_own():
+    cfg, marks = env_cfg(), []
+    cfg.events["push"] = EventTermCfg(
+        func=mdp.reset_joints_by_offset,
+        mode="interval",
+        interval_range_s=(0.01, 0.02),
+        params={"position_range": (0.1, 0.2), "velocity_range": (0.0, 0.0), "asset_cfg": SceneEntityCfg()},
+    )
+    env = cfg.build()
+    with env.mark_stages(marks.append):
+        for _ in range(20):  # with resets, whose events are part of another stage
+            env.step(torch.zeros(4, 1))
+    assert marks == ["", *STEP] * 20
+
+
+def test_a_recorder_has_a_stage():
+    cfg, marks = env_cfg(), []
+    cfg.recorder = RecorderCfg(terms=task_terms(cfg))
+    env = cfg.build()
+    with env.mark_stages(marks.append):
+        env.step(torch.zeros(4, 1))
+    assert [mark for mark in marks if mark != "recorder"] == ["", *STEP]
+    assert marks.count("recorder") == 6
+    env.close()
+
+
+def test_marks_change_no_result_and_leave_nothing_behind():
+    plain, marked = env_cfg().build(), env_cfg().build()
+    before = set(vars(marked)), set(vars(marked.physics)), set(vars(marked.recorder_manager))
+    actions = torch.ones(4, 1)
+    with marked.mark_stages(lambda stage: None):
+        for _ in range(20):
+            expected, found = plain.step(actions), marked.step(actions)
+    assert torch.equal(expected[0]["policy"], found[0]["policy"])
+    assert (set(vars(marked)), set(vars(marked.physics)), set(vars(marked.recorder_manager))) == before
+
+
+def test_a_method_that_an_object_was_given_comes_back():
+    class Robot:
+        def walk(self):
+            return "walks"
+
+    robot, marks = Robot(), []
+    robot.walk = own = lambda: "limps"
+    with marked_stages(robot, [StageHook("walk", "walking")], marks.append):
+        assert robot.walk() == "limps"
+    assert robot.walk is own
+    assert marks == ["", "walking"]
+
+
+def test_a_clock_sums_up_stages_and_leaves_out_what_is_between_steps(watch):
+    clock = StageClock(torch.device("cpu"))
+    for _ in range(3):
+        watch.now += 7.0
+        clock.mark("")
+        watch.now += 0.5
+        clock.mark("walking")
+        watch.now += 0.25
+        clock.mark("talking")
+    clock.add()
+    assert clock.total_ms == {"walking": 1500.0, "talking": 750.0}
+
+
+# Timing
+
+
+def test_durations_are_means_over_steps(watch):
+    env = env_cfg().build()
+    physics_step, compute_reward, reset_worlds = env.physics.step, env._compute_reward, env._reset_worlds
+
+    def lasting(seconds, method):
+        def call(*args):
+            watch.now += seconds
+            method(*args)
+
+        return call
+
+    env.physics.step = lasting(4.0, physics_step)
+    env._compute_reward = lasting(1.0, compute_reward)
+    env._reset_worlds = lasting(0.5, reset_worlds)
+    timing = time_step(env, steps=20)
+    assert (timing.env_step_ms, timing.physics_ms, timing.host_ms) == (5500.0, 4000.0, 5500.0)
+    assert timing.env_step_over_physics == 1.375
+    assert timing.env_steps_per_s == pytest.approx(4 / 5.5)
+    assert list(timing.stages_ms) == list(dict.fromkeys(STEP))
+    spent = {stage: ms for stage, ms in timing.stages_ms.items() if ms}
+    assert spent == {"physics": 4000.0, "rewards": 1000.0, "reset": 500.0}
+
+
+def test_resets_of_the_timed_steps_are_counted():
+    assert time_step(env_cfg().build(), steps=30, action_std=0.0).resets >= 2 * 4  # an episode lasts 15 steps at most
+    assert time_step(analytic_cartpole_env_cfg(4).build(), steps=30, action_std=0.0).resets == 0
+
+
+def test_a_front_end_without_graphs_has_no_launches():
+    timing = time_step(env_cfg().build(), steps=2)
+    assert (timing.graph_launches, timing.islands) == (None, ())
+
+
+def test_a_timing_with_an_overflow_is_refused(monkeypatch):
+    env = env_cfg().build()
+    report = HealthReport(overflows={"contacts": "3 of 4 worlds, raise physics.solver.nconmax from 8 to at least 12"})
+    monkeypatch.setattr(env.physics, "health", lambda: report)
+    with pytest.raises(BenchmarkError, match=r"contacts overflowed: 3 of 4 worlds, raise physics\.solver\.nconmax"):
+        time_step(env, steps=2)
+
+
+def test_a_timing_with_a_non_finite_world_is_refused():
+    env = env_cfg().build()
+    env.physics.articulations["robot"].joint_vel[1, 0] = math.nan
+    with pytest.raises(BenchmarkError, match="1 times a world went non-finite: lower"):
+        time_step(env, steps=2)
+
+
+def test_a_timing_with_a_reward_that_is_not_finite_is_refused(monkeypatch):
+    env = env_cfg().build()
+    monkeypatch.setattr(env, "_compute_reward", lambda: env.reward_buf.fill_(math.inf))
+    with pytest.raises(BenchmarkError, match="observations or rewards that are not finite"):
+        time_step(env, steps=2)
+
+
+# Command
+
+
+def test_the_command_prints_a_table_and_writes_a_file(tmp_path, capsys):
+    path = tmp_path / "results" / "step.json"
+    assert main(["bench", TASK, "--num-envs", "3", "--steps", "20", "--device", "cpu", "--json", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{TASK}: 3 environments, torch front end, analytic"
+    for start in ("physics ", "reset ", "environment step ", "step / physics ", "host, until", "worlds reset "):
+        assert any(line.startswith(start) for line in lines), start
+    result = json.loads(path.read_text())
+    assert (result["task"], result["frontend"], result["device"], result["num_envs"]) == (TASK, "torch", "cpu", 3)
+    assert result["env_steps_per_s"] == pytest.approx(3 / result["env_step_ms"] * 1e3, rel=0.01)
+    assert set(result["stages_ms"]) == set(STEP)
+    assert "torch" in result["versions"]["packages"]
+
+
+def test_the_command_takes_fields_of_the_environment(capsys):
+    assert main(["bench", TASK, "--steps", "1", "--device", "cpu", "--env.scene.num-envs", "5"]) == 0
+    assert f"{TASK}: 5 environments" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "Which task?"),
+        (["Bench-Cartpoel"], "Bench-Cartpole"),
+        ([TASK, "--steps", "0"], "--steps must be at least 1, got 0"),
+        ([TASK, "--frontend", "wrap", "--device", "cpu"], "front end 'wrap'"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(argv, message, capsys):
+    assert main(["bench", *argv]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_fails_when_the_timing_is_not_valid(tmp_path, capsys):
+    path = tmp_path / "step.json"
+    unstable = ["--env.physics.dt", "1e30"]
+    assert main(["bench", TASK, "--steps", "5", "--device", "cpu", "--json", str(path), *unstable]) == 1
+    assert "The timing is not valid" in capsys.readouterr().err
+    assert not path.exists()
