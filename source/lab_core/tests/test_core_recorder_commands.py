@@ -108,7 +108,7 @@ class TestRecord:
             (["Stub-Recrod"], "unknown task 'Stub-Recrod'. Did you mean 'Stub-Record'"),
             ([TASK, "--episodes", "0"], "--episodes must be at least 1, got 0"),
             ([TASK, "--policy", "rnd"], "There is no policy 'rnd'"),
-            ([TASK, "--frontend", "warp"], "--frontend warp is not available"),
+            ([TASK, "--frontend", "troch"], "unknown front end 'troch'. Did you mean 'torch'"),
             ([TASK, "--device", "tpu"], "Unknown device 'tpu'"),
             ([TASK, "--memory-limit", "1e-7"], "the recorder would keep"),
         ],

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lab_core import mdp
+from lab_core.envs import make_env
 from lab_core.managers import EventTermCfg
 from lab_core.recorder import DatasetCfg, EpisodeCollector, RecorderCfg, RecorderManager
 from lab_core.recorder.presets import task_terms, transition_terms
@@ -37,10 +38,10 @@ def run(env, steps: int, seed: int = 0, scale: float = 1.0) -> list[torch.Tensor
     return outputs
 
 
-def check_repeats(cfg, folder: Path, steps: int, scale: float = 1.0) -> RecordedDataset:
+def check_repeats(cfg, folder: Path, steps: int, scale: float = 1.0, frontend: str = "torch") -> RecordedDataset:
     """Records a task and repeats all its episodes, in another number of worlds and with another seed, bit for bit."""
     cfg.recorder = RecorderCfg(terms=task_terms(cfg), dataset=DatasetCfg(folder=folder))
-    env = cfg.build()
+    env = make_env(cfg, "cpu", frontend)
     run(env, steps, scale=scale)
     env.close()
     dataset = RecordedDataset(folder)
@@ -53,8 +54,29 @@ def check_repeats(cfg, folder: Path, steps: int, scale: float = 1.0) -> Recorded
 
 
 @pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct"])
-def test_r17_cartpole_repeats(task, tmp_path):
-    check_repeats(task_cfg(task, 4, 0.5), tmp_path, 75, scale=3.0)
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_r17_cartpole_repeats(task, frontend, tmp_path):
+    check_repeats(task_cfg(task, 4, 0.5), tmp_path, 75, scale=3.0, frontend=frontend)
+
+
+def test_r19_both_front_ends_record_the_same(tmp_path):
+    """From the same states, with the same actions: the same keys, shapes and types, and equal values."""
+    episodes = {}
+    for frontend in ("torch", "warp"):
+        cfg = task_cfg("Lab-Cartpole", 4, 5.0)
+        cfg.recorder = RecorderCfg(terms=task_terms(cfg))
+        env = make_env(cfg, "cpu", frontend)
+        state = env.scene.get_state()
+        state["articulation"]["robot"]["joint_position"] = torch.linspace(-0.5, 0.5, 8).view(4, 2)
+        state["articulation"]["robot"]["joint_velocity"] = torch.linspace(0.5, -0.5, 8).view(4, 2)
+        env.reset_to(state)
+        run(env, 20)
+        episodes[frontend] = [env.recorder_manager.get_episode(world) for world in range(4)]
+    for a, b in zip(episodes["torch"], episodes["warp"], strict=True):
+        assert list(a.steps) == list(b.steps) and list(a.initial) == list(b.initial)
+        for key, value in (a.steps | a.initial).items():
+            other = (b.steps | b.initial)[key]
+            assert value.dtype == other.dtype and torch.allclose(value.double(), other.double(), atol=1e-5), key
 
 
 def test_r17_a_quadruped_repeats_in_spite_of_commands_pushes_masses_and_wrenches(tmp_path):

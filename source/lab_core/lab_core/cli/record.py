@@ -15,7 +15,6 @@ from lab_core.errors import LabError
 from lab_core.registry import get_task
 
 if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
     from lab_core.recorder import DatasetCfg
 
 
@@ -50,7 +49,7 @@ class RecordOptions:
     """Seed of everything random; -1 draws one. Without it: the environment's."""
     device: str = "auto"
     """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
-    frontend: Literal["torch", "warp"] = "torch"
+    frontend: str = "torch"
     """What the environment's terms are computed with."""
     play_config: bool = False
     """--play-config: the environment as for watching, without noise and disturbances."""
@@ -72,20 +71,20 @@ def main(argv: list[str]) -> int:
     play = "--play-config" in [argument.replace("_", "-") for argument in arguments]
     cfg = get_task(task).make_env_cfg(play=play)
     args = parse(RecordArguments(env=cfg), arguments, prog=f"lab record {task}", description=_description(task))
-    if args.frontend != "torch":
-        raise LabError("Recording with --frontend warp is not available; use --frontend torch.")
     if args.episodes < 1:
         raise LabError(f"--episodes must be at least 1, got {args.episodes}.")
     return _record(task, args)
 
 
 def _record(task: str, args: RecordArguments) -> int:
+    from lab_core.envs import check_frontend, make_env
     from lab_core.recorder import DatasetCfg, RecorderCfg, RecorderManager, RetentionCfg
     from lab_core.recorder.collect import EpisodeQuota, collect
     from lab_core.recorder.policies import make_policy
     from lab_core.recorder.presets import task_terms
     from lab_core.recorder.writer import dataset_sinks
 
+    check_frontend(args.frontend)
     device = resolve_device(args.device)
     dataset = DatasetCfg(
         folder=args.output or Path("recordings") / task,
@@ -108,7 +107,7 @@ def _record(task: str, args: RecordArguments) -> int:
         cfg.seed = last_seed + 1
     usual = cfg.scene.resolve_num_envs(device)
     cfg.scene.num_envs = min(usual, episodes) if args.num_envs is None else args.num_envs
-    env: RLEnv = cfg.build(device)
+    env = make_env(cfg, device, args.frontend)
     quota = EpisodeQuota(episodes, env.num_envs, first_to_end=args.mode == "successful")
     try:
         policy = make_policy(args.policy, env, args.action_noise)
