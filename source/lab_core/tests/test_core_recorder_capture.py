@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnv
 from lab_core.managers import ObservationTermCfg, TerminationTermCfg
 from lab_core.physics.analytic import AnalyticCartpoleBackend
 from lab_core.recorder import Episode, EpisodeCollector, RecorderCfg, RecorderManager, RecorderTermCfg, terms
+from lab_core.recorder.monitor import EndMonitor
 from lab_core.recorder.presets import transition_terms
 from lab_core.signals import UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
@@ -20,10 +23,24 @@ from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 def random_end(env) -> torch.Tensor:
     """Ends about one episode in ten steps, in a fixed pattern of its own."""
     generator = torch.Generator().manual_seed(env.common_step_counter)
-    return torch.rand(env.num_envs, generator=generator) < 0.1
+    return (torch.rand(env.num_envs, generator=generator) < 0.1).to(env.device)
 
 
-def make(num_envs: int = 8, record: bool = True, **changes) -> tuple[ManagerBasedRLEnv, EpisodeCollector]:
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.gpu,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+        ],
+    ),
+]
+
+
+def make(
+    num_envs: int = 8, record: bool = True, device: str = "cpu", **changes
+) -> tuple[ManagerBasedRLEnv, EpisodeCollector]:
     """An environment with noisy observations and episodes of random length, and its recorded episodes."""
     cfg = analytic_cartpole_env_cfg(num_envs, episode_length_s=0.5)
     cfg.terminations["random"] = TerminationTermCfg(func=random_end)
@@ -34,7 +51,7 @@ def make(num_envs: int = 8, record: bool = True, **changes) -> tuple[ManagerBase
         term.history_length = 2
     for name, value in changes.items():
         setattr(cfg, name, value)
-    env = cfg.build()
+    env = cfg.build(device)
     collector = EpisodeCollector()
     if record:
         env.recorder_manager = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
@@ -46,7 +63,7 @@ def run(env: ManagerBasedRLEnv, steps: int, seed: int = 0) -> list[torch.Tensor]
     generator = torch.Generator().manual_seed(seed)
     outputs = []
     for _ in range(steps):
-        observations, *rest, extras = env.step(4.0 * torch.randn(env.num_envs, 1, generator=generator))
+        observations, *rest, extras = env.step(4.0 * torch.randn(env.num_envs, 1, generator=generator).to(env.device))
         data = env.scene["robot"].data
         outputs += [observations["policy"], *rest, extras["final_obs"]["policy"], *extras["log"].values()]
         outputs += [data.joint_pos.clone(), data.joint_vel.clone(), env.generator.get_state()]
@@ -57,13 +74,15 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def test_r2_stored_values_are_the_live_ones_byte_for_byte():
-    env, collector = make()
+@pytest.mark.parametrize("device", DEVICES)
+def test_r2_stored_values_are_the_live_ones_byte_for_byte(device):
+    env, collector = make(device=device)
     live = defaultdict(list)
     env.recorder_manager.add_consumer(
         lambda transition: [live[key].append(value.clone()) for key, value in transition.values.items()]
     )
     run(env, 120)
+    env.close()  # on a GPU the host may be some steps behind
     assert len(collector.episodes) > 50
     for episode in collector.episodes:
         info = episode.info
@@ -74,12 +93,82 @@ def test_r2_stored_values_are_the_live_ones_byte_for_byte():
             assert torch.equal(value, live[key][info.start_step][info.env_id]), key
 
 
-def test_r3_recording_changes_nothing():
+@pytest.mark.parametrize("device", DEVICES)
+def test_r3_recording_changes_nothing(device):
     """States, observations with noise and history, rewards, logs and the random generator, over 500 steps."""
-    recorded, collector = make()
-    plain, _ = make(record=False)
+    recorded, collector = make(device=device)
+    plain, _ = make(record=False, device=device)
     assert same(run(recorded, 500), run(plain, 500))
     assert len(collector.episodes) > 300
+
+
+class LateMonitor(EndMonitor):
+    """Knows of every step up to four steps later, as on a GPU."""
+
+    def __init__(self, num_envs: int, device: torch.device, lag: int) -> None:
+        super().__init__(num_envs, device, lag)
+        self.lag, self._late = lag, deque()
+
+    def push(self, codes: torch.Tensor) -> None:
+        self._late.append((self._pushed, codes.numpy().copy()))
+        self._pushed += 1
+
+    def take(self, wait: bool = False) -> Iterator[tuple[int, np.ndarray]]:
+        held_back = 0 if wait else (self._pushed * 7 + 3) % (self.lag + 1)
+        while len(self._late) > held_back:
+            yield self._late.popleft()
+
+
+def test_a_host_that_is_behind_the_device_exports_the_same(monkeypatch):
+    prompt, expected = make(num_envs=16, terminations=fast_ends())
+    run(prompt, 80)
+    prompt.close()
+    monkeypatch.setattr("lab_core.recorder.retention.EndMonitor", LateMonitor)
+    late, collector = make(num_envs=16, terminations=fast_ends())
+    assert late.recorder_manager.retention.ring.num_slots == 30 + 4
+    run(late, 80)
+    late.close()
+    assert len(collector.episodes) == len(expected.episodes) > 600
+    assert min(len(episode) for episode in collector.episodes) == 1
+    for a, b in zip(collector.episodes, expected.episodes, strict=True):
+        assert a.info == b.info
+        assert all(torch.equal(a.steps[key], b.steps[key]) for key in b.steps)
+        assert all(torch.equal(a.initial[key], b.initial[key]) for key in b.initial)
+
+
+def fast_ends() -> dict:
+    """Every second episode, about, ends with its first step."""
+
+    def half(env) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(env.common_step_counter)
+        return torch.rand(env.num_envs, generator=generator) < 0.5
+
+    return {"half": TerminationTermCfg(func=half)}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_no_step_waits_for_the_gpu():
+    """Neither recording a step nor the end of episodes; the host may only fall behind."""
+    cfg = analytic_cartpole_env_cfg(64, episode_length_s=0.1)
+    env = cfg.build("cuda")
+    collector = EpisodeCollector()
+    env.recorder_manager = recorder = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
+    actions = torch.zeros(64, 1, device="cuda")
+    env.step(actions)
+    env.reset_terminated[::2] = env.reset_buf[::2] = True
+    mode = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(30):
+            recorder.record_pre_step()
+            recorder.record_pre_physics()
+            recorder.record_post_step()
+            recorder.record_post_reset(env.reset_buf)
+            recorder.finish_step()
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+    assert len(collector.episodes) >= 26 * 32
 
 
 def test_the_policys_own_observations_are_recorded():

@@ -27,7 +27,9 @@ from lab_core.recorder.reader import RecordedDataset
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
-def make(folder: Path, steps: int = 5, num_envs: int = 2, terms=None, seed: int = 42, **dataset) -> ManagerBasedRLEnv:
+def make(
+    folder: Path, steps: int = 5, num_envs: int = 2, terms=None, seed: int = 42, device: str = "cpu", **dataset
+) -> ManagerBasedRLEnv:
     """An environment whose episodes of ``steps`` steps are written to ``folder``."""
     cfg = analytic_cartpole_env_cfg(num_envs, episode_length_s=steps / 60)
     cfg.terminations["cart_out_of_bounds"] = None
@@ -36,12 +38,12 @@ def make(folder: Path, steps: int = 5, num_envs: int = 2, terms=None, seed: int 
         terms=action_state_terms() if terms is None else terms,
         dataset=DatasetCfg(folder=folder, env_name="Stub-Cartpole", **dataset),
     )
-    return cfg.build()
+    return cfg.build(device)
 
 
 def run(env, steps: int) -> None:
     for step in range(steps):
-        env.step(torch.full((env.num_envs, 1), 0.1 * step))
+        env.step(torch.full((env.num_envs, 1), 0.1 * step, device=env.device))
 
 
 def record(folder: Path, steps: int = 12, **changes) -> None:
@@ -100,8 +102,21 @@ def test_r1_what_robomimic_does_with_a_file_works(tmp_path):
         assert (1 - f["data/demo_0/dones"][:]).tolist() == [1, 1, 1, 1, 0]
 
 
-def test_r2_read_values_are_those_that_were_recorded(tmp_path):
-    env = make(tmp_path, terms=transition_terms())
+@pytest.mark.parametrize(
+    "device",
+    [
+        "cpu",
+        pytest.param(
+            "cuda",
+            marks=[
+                pytest.mark.gpu,
+                pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+            ],
+        ),
+    ],
+)
+def test_r2_read_values_are_those_that_were_recorded(tmp_path, device):
+    env = make(tmp_path, terms=transition_terms(), device=device)
     collector = EpisodeCollector()
     env.recorder_manager.retention._sinks.append(collector)
     run(env, 23)
@@ -112,7 +127,7 @@ def test_r2_read_values_are_those_that_were_recorded(tmp_path):
         assert stored.info == live.info
         for found, expected in ((stored.steps, live.steps), (stored.initial, live.initial)):
             assert found.keys() == expected.keys()
-            assert all(torch.equal(found[key], expected[key]) for key in expected)
+            assert all(torch.equal(found[key], expected[key].cpu()) for key in expected)
             assert all(found[key].dtype == expected[key].dtype for key in expected)
 
 
