@@ -26,6 +26,8 @@ class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionManager):
     :meth:`take` hands over an action before the recorded stage; :meth:`process` and :meth:`apply_action` belong to it.
     """
 
+    _env: WarpEnv
+
     def __init__(self, cfg: Mapping[str, ActionTermCfg | None], env: WarpEnv) -> None:
         super().__init__(cfg, env)
         self._given = torch.zeros_like(self.action)

@@ -47,7 +47,7 @@ class CurriculumManagerWarp(WarpTerms, CurriculumManager):
         """Tells class terms about the reset."""
         self._reset_class_terms()
 
-    def _call_torch(self, name: str, mask: torch.Tensor) -> None:
+    def _call_torch(self, name: str, mask: torch.Tensor, /) -> None:
         """Calls a term without a twin and logs what it returns."""
         value = self._call(name, mask)
         values = value if isinstance(value, Mapping) else {"": value}

@@ -145,7 +145,7 @@ class EventManagerWarp(WarpTerms, EventManager):
             mask, torch_mask = self._masks[name]
             self._call_twin(name, (mask,), (torch_mask,))
 
-    def _call_torch(self, name: str, mask: torch.Tensor) -> None:
+    def _call_torch(self, name: str, mask: torch.Tensor, /) -> None:
         self._call(name, mask)
 
     def _term_class(self, cfg: EventTermCfg) -> type[ManagerTermBase]:

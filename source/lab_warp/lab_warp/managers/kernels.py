@@ -89,8 +89,9 @@ def shares(flags: wp.array2d[wp.bool], count: wp.array[wp.int32], out: wp.array[
         if flags[env, column]:
             number += 1
     total = wp.tile_sum(wp.tile(number))
+    set_flags = total[0]  # a tile is read by all lanes together
     if lane == 0 and count[0] > 0:
-        out[column] = float(total[0]) / float(flags.shape[0])
+        out[column] = float(set_flags) / float(flags.shape[0])
 
 
 # Rewards --------------------------------------------------------------------------------------------------------------

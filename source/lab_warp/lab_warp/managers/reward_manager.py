@@ -33,7 +33,8 @@ class RewardManagerWarp(WarpTerms, RewardManager):
         self._values = torch.zeros(max(terms, 1), self.num_envs, device=self.device)
         self._device_weights = torch.zeros(terms, device=self.device)
         self._copied_weights: list[float] = []
-        self._evaluated: set[str] = set()
+        self._evaluated: set[str] | None = None
+        """Terms that the recorded step evaluates; None before the first step."""
         self._slots, _ = env.log.reserve([f"Episode_Reward/{name}" for name in self._cfgs])
         self.warp = share(self, ("step_reward", "_episode_sums", "_reward", "_values", "_device_weights"))
         self._value_views = [wp.from_torch(row) for row in self._values]
@@ -54,13 +55,14 @@ class RewardManagerWarp(WarpTerms, RewardManager):
             return
         self._device_weights.copy_(torch.tensor(weights))
         self._copied_weights = weights
-        if self._evaluated and any(cfg.weight for name, cfg in self._cfgs.items() if name not in self._evaluated):
+        evaluated = self._evaluated
+        if evaluated is not None and any(cfg.weight for name, cfg in self._cfgs.items() if name not in evaluated):
             self._env.request_recording("a reward term's weight is no longer 0")
 
     def compute(self, dt: float) -> torch.Tensor:
-        self._evaluated = {name for name, cfg in self._cfgs.items() if cfg.weight != 0.0}
+        self._evaluated = evaluated = {name for name, cfg in self._cfgs.items() if cfg.weight != 0.0}
         for row, name in enumerate(self._cfgs):
-            if name in self._evaluated:
+            if name in evaluated:
                 self._evaluate(name, self._value_views[row], self._values[row])
         view = self.warp
         wp.launch(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import warp as wp
 
-from lab_core.managers import ManagerTermBase, TermCfg
+from lab_core.managers import ManagerTermBase
 from lab_core.managers.manager_base import ManagerBase, check_tensor, same_values
 from lab_warp.capture import capturability, eager, record_torch
 from lab_warp.twins import find_twin
@@ -42,7 +42,7 @@ class WarpTerms(ManagerBase[Any]):
     _env: WarpEnv
     _state_exclude = ("_islands", "_live_params")
 
-    def _term_class(self, cfg: TermCfg) -> type[ManagerTermBase]:
+    def _term_class(self, cfg: Any) -> type[ManagerTermBase]:
         twin = find_twin(cfg.func)
         return twin if isinstance(twin, type) else cfg.func  # pyright: ignore[reportReturnType]
 
@@ -103,11 +103,11 @@ class WarpTerms(ManagerBase[Any]):
         else:
             eager(twin, self._env, *args, **cfg.params)
 
-    def _call_torch(self, name: str, out: torch.Tensor) -> None:
-        """Calls a term that has no twin and stores what it returns."""
+    def _call_torch(self, name: str, target: torch.Tensor, /) -> None:
+        """Calls a term that has no twin and stores what it returns in ``target``."""
         value = self._call(name)
-        check_tensor(value, tuple(out.shape), self._what(name), torch.bool if out.dtype == torch.bool else None)
-        out.copy_(value)
+        check_tensor(value, tuple(target.shape), self._what(name), torch.bool if target.dtype == torch.bool else None)
+        target.copy_(value)
 
     def _reset_class_terms(self) -> None:
         """Tells the class terms about the environments that are being reset."""
