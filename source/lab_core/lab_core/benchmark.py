@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import torch
 
 from lab_core.envs import RLEnv
 from lab_core.errors import LabError
 
 _WARMUP_STEPS = 30
+_ACTION_SETS = 64
+"""Different actions of all worlds, used in turn."""
 _HOST_STEPS = 50
 _PHYSICS_STEPS = 10
 
@@ -59,7 +62,8 @@ def time_step(env: RLEnv, steps: int = 200, action_std: float = 0.5, seed: int =
             finite.
     """
     generator = torch.Generator(env.device).manual_seed(seed)
-    shape = (min(steps, 64), *env.action_space.shape)  # pyright: ignore[reportGeneralTypeIssues]
+    width = gymnasium.spaces.flatdim(env.single_action_space)
+    shape = (min(steps, _ACTION_SETS), env.num_envs, width)
     actions = action_std * torch.randn(shape, device=env.device, generator=generator)
     made = 0
 
