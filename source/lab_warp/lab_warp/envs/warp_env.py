@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,16 +12,31 @@ import warp as wp
 
 from lab_core.envs import RLEnv
 from lab_core.envs.rl_env import Observations, copy_observations
+from lab_core.envs.stage_marks import MarkStage, StageHook
 from lab_core.managers import EventManager, NullRecorderManager
 from lab_core.masks import masked_copy_
 from lab_core.seeding import make_generator, seed_everything
-from lab_warp.capture import CaptureContext, StageReport, captured, captured_stages, eager
+from lab_warp.capture import CaptureContext, StageReport, captured, captured_stages, eager, record_torch
 from lab_warp.envs.log import WarpEpisodeLog
 from lab_warp.managers import EventManagerWarp, kernels
 from lab_warp.managers.terms import Island
 from lab_warp.rng import WarpRng
 from lab_warp.scene import write_default_state
 from lab_warp.views import share_articulation
+
+_STAGES = (
+    StageHook("_process", "action"),
+    StageHook("_recorder_call", "recorder"),
+    StageHook("_apply_action", "action"),
+    StageHook("_physics_call", "physics", when=lambda function, *args: function.__name__ == "step"),
+    StageHook("_compute_dones", "terminations"),
+    StageHook("_compute_reward", "rewards"),
+    StageHook("_observe_end", "final observations"),
+    StageHook("_reset_done", "reset"),
+    StageHook("_compute_commands", "commands"),
+    StageHook("_apply_interval_events", "interval events"),
+    StageHook("_observe", "observations"),
+)
 
 
 class WarpEnv(RLEnv):
@@ -40,6 +56,7 @@ class WarpEnv(RLEnv):
 
     event_manager: EventManagerWarp
     warp: SimpleNamespace
+    _stages = _STAGES
     _state_exclude = ("warp", "rng", "log", "reset_mask", "reset_count", "_step_count", "_given", "event_manager_")
 
     # Construction -------------------------------------------------------------------------------------------------
@@ -122,16 +139,11 @@ class WarpEnv(RLEnv):
             self._observe_end()
         recorder("record_post_step")
         recorder("record_pre_reset", self.reset_mask)
-        if self._reset_recordable() and self.capture_context.enabled:
-            wp.capture_if(self.warp.reset_count, on_true=self._reset_masked)
-        else:
-            self._reset_masked()
+        self._reset_done()
         recorder("reset", self.reset_mask)
         recorder("record_post_reset", self.reset_mask)
         self._compute_commands()
-        if self.event_manager.has_mode("interval"):
-            self.event_manager.apply_interval(self.step_dt)
-            physics(self.physics.forward)
+        self._apply_interval_events()
         self._observe(None)
 
     def _results(self) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
@@ -163,6 +175,13 @@ class WarpEnv(RLEnv):
     def _observe_reset_stage(self) -> None:
         self._refresh_masked()
         self._observe((self.warp.reset_mask, self.reset_mask))
+
+    def _reset_done(self) -> None:
+        """Resets the environments that are done; a graph that can hold all of it leaves it out where none is."""
+        if self._reset_recordable() and self.capture_context.enabled:
+            wp.capture_if(self.warp.reset_count, on_true=self._reset_masked)
+        else:
+            self._reset_masked()
 
     def _reset_masked(self) -> None:
         self._begin_reset()
@@ -226,6 +245,11 @@ class WarpEnv(RLEnv):
         self.physics.seed(self.seed)
         self.scene.seed(self.seed)
 
+    def _apply_interval_events(self) -> None:
+        if self.event_manager.has_mode("interval"):
+            self.event_manager.apply_interval(self.step_dt)
+            self._physics_call(self.physics.forward)
+
     # Recording ----------------------------------------------------------------------------------------------------
 
     def request_recording(self, reason: str) -> None:
@@ -235,6 +259,18 @@ class WarpEnv(RLEnv):
     def capture_report(self) -> list[StageReport]:
         """Returns how the stages of this environment run: what is recorded, and what runs between graphs, and why."""
         return [stage.report() for stage in captured_stages(self)]
+
+    @contextmanager
+    def mark_stages(self, mark: MarkStage) -> Iterator[None]:
+        """As in every environment, but the marks become part of the recorded step.
+
+        On a GPU ``mark`` is called when the step is recorded, and what it does there must be able to be recorded, as an
+        external event of torch is. On a CPU it is called in every step, between two graphs.
+        """
+        with super().mark_stages(lambda stage: record_torch(mark, stage)):
+            self.request_recording("its stages are marked")
+            yield
+        self.request_recording("its stages are no longer marked")
 
     def _record_anew(self) -> None:
         for stage in captured_stages(self):

@@ -1,0 +1,215 @@
+"""Changes of running terms. Numbers in names are rows of the behaviour list in docs/warp_frontend.md."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from lab_core import mdp
+from lab_core.envs import ManagerBasedRLEnvCfg
+from lab_core.managers import (
+    CurriculumTermCfg,
+    EventTermCfg,
+    RewardTermCfg,
+    SceneEntityCfg,
+)
+from lab_core.signals import ConstantNoiseCfg
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_warp.envs import ManagerBasedRLEnvWarp
+from lab_warp.testing import rollout, step_report
+
+CUDA = pytest.param(
+    "cuda:0",
+    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
+)
+N = 6
+
+
+@pytest.fixture(params=["cpu", CUDA])
+def device(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def cartpole(episode_length_s: float = 5.0) -> ManagerBasedRLEnvCfg:
+    cfg = analytic_cartpole_env_cfg(N, episode_length_s)
+    for event in cfg.events.values():
+        assert event is not None
+        event.params |= {"position_range": (0.0, 0.0), "velocity_range": (0.0, 0.0)}
+    return cfg
+
+
+def make(cfg: ManagerBasedRLEnvCfg | None = None, device: str = "cpu") -> ManagerBasedRLEnvWarp:
+    return ManagerBasedRLEnvWarp(cfg or cartpole(), device)
+
+
+def step(env: ManagerBasedRLEnvWarp, times: int = 1) -> tuple[Any, ...]:
+    """Returns what the last of these steps returns."""
+    return [env.step(torch.zeros(env.num_envs, 1, device=env.device)) for _ in range(times)][-1]
+
+
+def recordings(env: ManagerBasedRLEnvWarp) -> int:
+    return step_report(env).num_recordings
+
+
+def test_row_3_25_terms_with_one_function_keep_their_own_ranges(device):
+    """And a changed range acts on the next event, with a new recording."""
+    env = make(device=device)
+    for name, value in (("reset_cart", 0.5), ("reset_pole", -0.25)):
+        cfg = copy.deepcopy(env.event_manager.get_term_cfg(name))
+        cfg.params["position_range"] = (value, value)
+        env.event_manager.set_term_cfg(name, cfg)
+    env.reset()
+    expected = torch.tensor([0.5, -0.25], device=device).expand(N, 2)
+    assert torch.equal(env.scene["robot"].data.joint_pos, expected)
+    step(env)
+    env.scene["robot"].data.joint_pos[:, 0] = 10.0
+    step(env)
+    assert torch.equal(env.scene["robot"].data.joint_pos, expected)
+
+
+def test_row_3_26_a_new_interval_acts_without_a_new_recording():
+    cfg = cartpole()
+    cart = SceneEntityCfg(joint_names=("slider_to_cart",))
+    params = {"position_range": (1.0, 1.0), "velocity_range": (0.0, 0.0), "asset_cfg": cart}
+    cfg.events["jump"] = EventTermCfg(
+        func=mdp.reset_joints_by_offset, mode="interval", interval_range_s=(4.0, 4.0), params=params
+    )
+    env = make(cfg)
+    step(env, 3)
+    assert (env.scene["robot"].data.joint_pos[:, 0] < 0.5).all()
+    cfg = dataclasses.replace(env.event_manager.get_term_cfg("jump"), interval_range_s=(env.step_dt, env.step_dt))
+    env.event_manager.set_term_cfg("jump", cfg)
+    step(env)
+    assert (env.scene["robot"].data.joint_pos[:, 0] == 1.0).all()
+    assert recordings(env) == 1
+
+
+def test_row_3_26_and_4_6_a_weight_raised_from_zero_runs_its_term(device):
+    """3 * 2 * 0.5 per environment. One new recording when it leaves 0, none when it comes back or changes."""
+    cfg = cartpole()
+    cfg.rewards = {"cart": RewardTermCfg(func=mdp.joint_pos_target_l2, weight=0.0, params=_cart_target(2.0))}
+    env = make(cfg, device)
+    _, reward, *_ = step(env)
+    assert not reward.any()
+    for weight, number in ((3.0, 2), (6.0, 2), (0.0, 2), (-1.0, 2)):
+        term = dataclasses.replace(env.reward_manager.get_term_cfg("cart"), weight=weight)
+        env.reward_manager.set_term_cfg("cart", term)
+        env.reset()
+        _, reward, *_ = step(env)
+        target = (env.reward_manager.step_reward / weight if weight else env.reward_manager.step_reward).squeeze(1)
+        torch.testing.assert_close(reward, weight * target * env.step_dt)
+        assert torch.equal(reward.bool(), torch.full((N,), weight != 0.0, device=device))
+        assert recordings(env) == number
+
+
+def _cart_target(target: float) -> dict[str, Any]:
+    return {"target": target, "asset_cfg": SceneEntityCfg(joint_names=("slider_to_cart",))}
+
+
+@pytest.mark.parametrize(
+    "manager", ["reward", "event", "termination", "observation", "curriculum", "metrics", "action"]
+)
+def test_row_4_4_a_term_set_to_its_own_configuration_records_nothing(manager):
+    cfg = cartpole(0.2)
+    cfg.curriculum["weight"] = CurriculumTermCfg(
+        func=mdp.modify_reward_weight, params={"term_name": "alive", "weight": 2.0, "num_steps": 5}
+    )
+    env = make(cfg)
+    step(env, 20)
+    terms = getattr(env, f"{manager}_manager")
+    for name in terms.term_names:
+        terms.set_term_cfg(name, terms.get_term_cfg(name))
+        terms.set_term_cfg(name, copy.deepcopy(terms.get_term_cfg(name)))
+    step(env, 20)
+    assert [report.num_recordings for report in env.capture_report()] == [1, 1, 1]
+
+
+def test_row_4_5_a_curriculum_that_sets_a_weight_at_every_reset_records_nothing_anew():
+    cfg = cartpole(0.2)
+    cfg.curriculum["cart_vel"] = CurriculumTermCfg(
+        func=mdp.modify_reward_weight, params={"term_name": "cart_vel", "weight": -0.005, "num_steps": 20}
+    )
+    env = make(cfg)
+    rollout(env, 60)
+    assert recordings(env) == 1
+    column = env.reward_manager.term_names.index("cart_vel")
+    speed = env.scene["robot"].data.joint_vel[:, 0].abs()
+    kept = env.episode_length_buf > 0
+    torch.testing.assert_close(env.reward_manager.step_reward[kept, column], -0.005 * speed[kept])
+    assert env.extras["log"]["Curriculum/cart_vel"] == pytest.approx(-0.005)
+
+
+def test_row_4_7_a_minimum_between_resets_acts_at_once():
+    """It lies on the device, so that not even one new recording is needed."""
+    env = make()
+    step(env, 6)
+    data = env.scene["robot"].data
+    term = env.event_manager.get_term_cfg("reset_cart")
+    env.event_manager.set_term_cfg("reset_cart", dataclasses.replace(term, min_step_count_between_reset=1000))
+    last = env.event_manager._last_step["reset_cart"]
+    before = last.clone()
+    data.joint_pos[:, 0] = 10.0
+    step(env)
+    assert torch.equal(last, before)
+    env.event_manager.set_term_cfg("reset_cart", term)
+    data.joint_pos[:, 0] = 10.0
+    step(env)
+    assert (last == env.common_step_counter).all()
+    assert recordings(env) == 1
+
+
+def test_noise_clip_and_scale_change_without_a_new_recording(device):
+    cfg = cartpole()
+    cfg.observations["policy"].enable_corruption = True
+    env = make(cfg, device)
+    step(env)
+    term = copy.deepcopy(env.observation_manager.get_term_cfg("policy/joint_pos_rel"))
+    term.noise, term.clip, term.scale = ConstantNoiseCfg(bias=3.0), (-1.0, 2.0), (10.0, 100.0)
+    env.observation_manager.set_term_cfg("policy/joint_pos_rel", term)
+    obs, *_ = step(env)
+    assert torch.equal(obs["policy"][:, :2], torch.tensor([20.0, 200.0], device=device).expand(N, 2))
+    assert recordings(env) == 1
+
+
+def test_parameters_of_a_term_change_with_one_new_recording(device):
+    env = make(device=device)
+    step(env, 2)
+    term = copy.deepcopy(env.termination_manager.get_term_cfg("cart_out_of_bounds"))
+    term.params["bounds"] = (-1e-9, -1e-9)
+    env.termination_manager.set_term_cfg("cart_out_of_bounds", term)
+    _, _, terminated, *_ = step(env)
+    assert terminated.all()
+    assert recordings(env) == 2
+    term.time_out = True
+    env.termination_manager.set_term_cfg("cart_out_of_bounds", term)
+    _, _, terminated, truncated, _ = step(env)
+    assert truncated.all() and not terminated.any()
+    assert recordings(env) == 2
+
+
+def test_the_scale_of_an_action_changes_without_a_new_recording(device):
+    env = make(device=device)
+    action = torch.ones(N, 1, device=device)
+    env.step(action)
+    env.action_manager.set_term_cfg(
+        "cart_effort", dataclasses.replace(env.action_manager.get_term_cfg("cart_effort"), scale=7.0)
+    )
+    env.step(action)
+    assert (env.action_manager.get_term("cart_effort").processed_actions == 7.0).all()
+    assert recordings(env) == 1
+
+
+def test_a_torch_function_in_place_of_a_twin_is_recorded_around():
+    env = make()
+    step(env)
+    term = dataclasses.replace(
+        env.reward_manager.get_term_cfg("alive"), func=lambda env: torch.full((env.num_envs,), 5.0), params={}
+    )
+    env.reward_manager.set_term_cfg("alive", term)
+    step(env)
+    assert (env.reward_manager.step_reward[:, 0] == 5.0).all()
+    assert "reward term 'alive': no Warp twin" in step_report(env).islands
