@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib.abc import InspectLoader
+from importlib.machinery import PathFinder
 
 from lab_core.errors import LabError, nearest
 from lab_core.registry import EntryPointGroup
@@ -77,7 +78,12 @@ def _summary(command: str) -> str:
 
 
 def _source(module: str) -> str:
-    spec = importlib.util.find_spec(module)  # imports the packages above the module, not the module
+    package, *parts = module.split(".")
+    spec = importlib.util.find_spec(package)
+    for part in parts:  # step by step: find_spec("a.b") would import a, which may take long
+        inside = spec.submodule_search_locations if spec else None
+        spec = PathFinder.find_spec(f"{package}.{part}", inside) if inside else None
+        package = f"{package}.{part}"
     source = spec.loader.get_source(module) if spec and isinstance(spec.loader, InspectLoader) else None
     if source is None:
         raise ModuleNotFoundError(f"no module named {module!r}")

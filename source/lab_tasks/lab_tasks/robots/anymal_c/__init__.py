@@ -6,6 +6,7 @@ from typing import Literal
 
 from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationCfg, InitialStateCfg
+from lab_tasks.assets.full_mesh import with_full_meshes
 from lab_tasks.robots.anymal_c.drives import Drive, anydrive_cfg
 
 _ASSETS = {
@@ -14,7 +15,9 @@ _ASSETS = {
 }
 
 
-def anymal_c_cfg(variant: Literal["urdf", "menagerie"] = "urdf", drive: Drive = "auto") -> ArticulationCfg:
+def anymal_c_cfg(
+    variant: Literal["urdf", "menagerie"] = "urdf", drive: Drive = "auto", full_meshes: bool = False
+) -> ArticulationCfg:
     """Returns an ANYmal C that starts 5 cm above the ground.
 
     Holding the default pose, 0.55 m high, it stands at 0.51 m with the network of its drives. DC motors in their place
@@ -27,14 +30,18 @@ def anymal_c_cfg(variant: Literal["urdf", "menagerie"] = "urdf", drive: Drive = 
         variant: Whose inertia the base has. ``"urdf"``: of ANYbotics' URDF with all parts fixed to the base,
             52.135 kg in all; the tasks use it. ``"menagerie"``: of the MuJoCo menagerie, 44.965 kg in all.
         drive: Model of the ANYdrives, see :func:`lab_tasks.robots.anymal_c.drives.anydrive_cfg`.
+        full_meshes: Shows the robot in the meshes of the MuJoCo menagerie, for watching; needs a copy of it, see
+            ``lab assets list``. The physics stays the same.
 
     Raises:
-        ConfigError: there is no such variant or drive, or no file of the network although it was asked for.
+        ConfigError: there is no such variant or drive, no file of the network although it was asked for, or no copy of
+            the meshes that fits.
     """
     if variant not in _ASSETS:
         raise ConfigError(f"anymal_c_cfg has no variant {variant!r}. There are: {', '.join(_ASSETS)}.")
+    asset = _ASSETS[variant]
     return ArticulationCfg(
-        asset=_ASSETS[variant],
+        asset=with_full_meshes("anymal_c", asset) if full_meshes else asset,
         init_state=InitialStateCfg(
             pos=(0.0, 0.0, 0.6),
             joint_pos={".F_HFE": 0.4, ".H_HFE": -0.4, ".F_KFE": -0.8, ".H_KFE": 0.8},

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 
 from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg
+from lab_tasks.assets.full_mesh import with_full_meshes
+
+_ASSET = "lab_tasks:robots/g1/g1.xml"
 
 NATURAL_FREQUENCY = 2.0 * math.pi * 10.0
 """Of every position loop with its rotor alone [rad/s]."""
@@ -21,7 +24,7 @@ _MOTORS: dict[str, tuple[float, float, tuple[str, ...]]] = {
 }
 
 
-def g1_cfg() -> ArticulationCfg:
+def g1_cfg(full_meshes: bool = False) -> ArticulationCfg:
     """Returns a G1 that starts with bent knees, feet 3 mm above the ground, with the gains of motion tracking.
 
     Stiffness and damping follow from each joint's rotor inertia J, as in BeyondMimic (arXiv 2508.08241):
@@ -32,9 +35,16 @@ def g1_cfg() -> ArticulationCfg:
     Shapes that collide are spheres and capsules, and one box per sole, where other models of this robot put seven thin
     capsules: as low, as long and as wide to 4 mm, with fewer contacts. Only the soles have friction against the
     robot's own bodies; their 0.6 decides over the friction of the ground.
+
+    Args:
+        full_meshes: Shows the robot in the meshes of the MuJoCo menagerie, for watching; needs a copy of it, see
+            ``lab assets list``. The physics stays the same.
+
+    Raises:
+        ConfigError: there is no copy of the meshes, or it does not fit.
     """
     return ArticulationCfg(
-        asset="lab_tasks:robots/g1/g1.xml",
+        asset=with_full_meshes("g1", _ASSET) if full_meshes else _ASSET,
         init_state=InitialStateCfg(
             pos=(0.0, 0.0, 0.76),
             joint_pos={

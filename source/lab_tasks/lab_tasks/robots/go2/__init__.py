@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from lab_core.scene import ArticulationCfg, DCMotorActuatorCfg, InitialStateCfg
+from lab_tasks.assets.full_mesh import with_full_meshes
+
+_ASSET = "lab_tasks:robots/go2/go2.xml"
 
 
-def go2_cfg() -> ArticulationCfg:
+def go2_cfg(full_meshes: bool = False) -> ArticulationCfg:
     """Returns a Go2 that starts 8 cm above the ground, with the gains of velocity tracking.
 
     The masses are those of the MuJoCo menagerie, 15.206 kg in all; the maker's URDF sums to 15.019 kg, its calves are
@@ -13,9 +16,16 @@ def go2_cfg() -> ArticulationCfg:
     all that moves them. The gains are soft: holding the default pose, the robot sags from 0.32 m to 0.26 m.
 
     The robot's friction of 0.8 decides over the friction of the ground.
+
+    Args:
+        full_meshes: Shows the robot in the meshes of the MuJoCo menagerie, for watching; needs a copy of it, see
+            ``lab assets list``. The physics stays the same.
+
+    Raises:
+        ConfigError: there is no copy of the meshes, or it does not fit.
     """
     return ArticulationCfg(
-        asset="lab_tasks:robots/go2/go2.xml",
+        asset=with_full_meshes("go2", _ASSET) if full_meshes else _ASSET,
         init_state=InitialStateCfg(
             pos=(0.0, 0.0, 0.4),
             joint_pos={

@@ -1,0 +1,1 @@
+"""Models of other people that robots can wear: found where the user keeps them, never downloaded."""
