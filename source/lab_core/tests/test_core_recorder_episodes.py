@@ -247,9 +247,9 @@ class TestAddedValues:
     @pytest.mark.parametrize(
         ("key", "value", "message"),
         [
-            ("x", torch.zeros(3), r"key 'x' needs a row for every world, \(4, ...\), got \(3,\)"),
+            ("x", torch.zeros(3), r"key 'x' must be a tensor \(4, ...\), got \(3,\)"),
             ("x", 1.0, "got float"),
-            ("actions", torch.zeros(N, 1), "'actions' is recorded by a term"),
+            ("actions", torch.zeros(N, 1), "'actions' belongs to a term"),
             ("known", torch.zeros(N, 2), r"'known' has shape \(4,\), got \(4, 2\)"),
         ],
     )
@@ -279,13 +279,13 @@ class TestLimits:
 
     def test_too_large_a_ring_is_refused_with_its_size(self):
         with pytest.raises(
-            RecorderError, match=r"would keep 4\.12 KiB \(10 steps of 4 worlds\), more than .*limit_gib"
+            RecorderError, match=r"would keep 4\.31 KiB \(10 steps of 4 worlds\), more than .*limit_gib"
         ):
             make(retention=RetentionCfg(memory_limit_gib=1e-6))
 
     def test_the_size_is_printed(self, capsys):
         make()
-        assert "Recorder: 11 keys, up to 10 steps of 4 worlds, 4.12 KiB on cpu" in capsys.readouterr().err
+        assert "Recorder: 11 keys, up to 10 steps of 4 worlds, 4.31 KiB on cpu" in capsys.readouterr().err
 
     def test_streaming_needs_no_ring_and_says_so(self, capsys):
         steps = []

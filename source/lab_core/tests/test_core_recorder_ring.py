@@ -10,18 +10,40 @@ from hypothesis import strategies as st
 from lab_core.recorder import MaskedRows, RecorderError, RecordField
 from lab_core.recorder.monitor import EndMonitor
 from lab_core.recorder.ring import EpisodeRing, ring_bytes
+from lab_core.recorder.rows import RowLayout
 from lab_core.recorder.transition import TransitionBuffers, nested
 from lab_core.testing import check_masked_reset
 
 CPU = torch.device("cpu")
-STEP = RecordField("x", (2,), torch.float32, "post_step")
-START = RecordField("x0", (), torch.int64, "post_reset")
 
 
-def values(step: int, num_envs: int) -> dict[str, torch.Tensor]:
-    """Numbers that tell world and step."""
-    x = 1000.0 * step + torch.arange(num_envs)
-    return {"x": torch.stack([x, -x], dim=1), "x0": 1000 * step + torch.arange(num_envs)}
+class Ring:
+    """A ring with a value per step and one per beginning, which tell world and step."""
+
+    def __init__(self, num_envs: int, capacity: int, lag: int) -> None:
+        self.num_envs = num_envs
+        self.steps = RowLayout([RecordField("x", (2,), torch.float32, "post_step")])
+        self.starts = RowLayout([RecordField("x0", (), torch.int64, "post_reset")])
+        self.step_rows = self.steps.allocate(num_envs, device=CPU)
+        self.start_rows = self.starts.allocate(num_envs, device=CPU)
+        self.ring = EpisodeRing(self.steps, self.step_rows, self.starts, self.start_rows, capacity, lag)
+
+    def insert(self, step: int) -> None:
+        x = self.step_value(step)
+        self.steps.views(self.step_rows)["x"].copy_(x)
+        self.ring.insert()
+
+    def start(self, step: int, mask: torch.Tensor) -> None:
+        self.starts.views(self.start_rows)["x0"].copy_(1000 * step + torch.arange(self.num_envs))
+        self.ring.start_episodes(mask)
+
+    def step_value(self, step: int) -> torch.Tensor:
+        x = 1000.0 * step + torch.arange(self.num_envs)
+        return torch.stack([x, -x], dim=1)
+
+    def gather(self, *places) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        steps, initial = self.ring.gather(*places)
+        return {key: value for rows in steps for key, value in rows.views().items()}, initial.views()["x0"]
 
 
 @settings(max_examples=30, deadline=None)
@@ -34,26 +56,26 @@ def values(step: int, num_envs: int) -> dict[str, torch.Tensor]:
 def test_every_episode_is_what_a_list_would_hold(num_envs, capacity, lag, ends):
     """Each number of ``ends`` holds one bit per world: whether it ends in this step. Episodes are read ``lag`` steps
     after they have ended, when their world may have begun others."""
-    ring = EpisodeRing([STEP, START], num_envs, capacity, lag, CPU)
-    ring.start_episodes(values(0, num_envs), torch.ones(num_envs, dtype=torch.bool))
+    ring = Ring(num_envs, capacity, lag)
+    ring.start(0, torch.ones(num_envs, dtype=torch.bool))
     lists = [[] for _ in range(num_envs)]
     begun = [[0] for _ in range(num_envs)]
     waiting = []
     for step, bits in enumerate(ends):
-        ring.insert(values(step, num_envs))
+        ring.insert(step)
         done = [bool(bits >> world & 1) for world in range(num_envs)]
         for world in range(num_envs):
-            lists[world].append(values(step, num_envs)["x"][world])
+            lists[world].append(ring.step_value(step)[world])
             if done[world]:
                 waiting.append((step, world, lists[world], len(begun[world]) - 1, begun[world][-1]))
                 lists[world] = []
                 begun[world].append(step + 1)
-        ring.start_episodes(values(step + 1, num_envs), torch.tensor(done))
-        assert ring.length.tolist() == [len(items) for items in lists]
+        ring.start(step + 1, torch.tensor(done))
+        assert ring.ring.length.tolist() == [len(items) for items in lists]
         ready = [item for item in waiting if item[0] == step - lag]
         if ready:
             lengths = [min(len(rows), capacity) for _, _, rows, _, _ in ready]
-            steps, initial = ring.gather(
+            steps, x0 = ring.gather(
                 [world for _, world, *_ in ready],
                 [end for end, *_ in ready],
                 lengths,
@@ -61,40 +83,70 @@ def test_every_episode_is_what_a_list_would_hold(num_envs, capacity, lag, ends):
             )
             expected = torch.stack([row for _, _, rows, _, _ in ready for row in rows[-capacity:]])
             assert torch.equal(steps["x"], expected)
-            assert initial["x0"].tolist() == [1000 * first + world for _, world, _, _, first in ready]
+            assert x0.tolist() == [1000 * first + world for _, world, _, _, first in ready]
 
 
 def test_buffers_keep_their_addresses_and_the_stated_size():
-    ring = EpisodeRing([STEP, START], 3, 4, 1, CPU)
-    tensors = [*ring.steps.values(), *ring.initial.values(), ring.cursor, ring.length]
+    ring = Ring(3, 4, 1)
+    tensors = [*ring.ring.steps.values(), ring.ring._initial_rows, ring.ring.cursor, ring.ring.length]
     before = [tensor.data_ptr() for tensor in tensors]
     for step in range(9):
-        ring.insert(values(step, 3))
-        ring.start_episodes(values(step, 3), torch.tensor([True, False, True]))
+        ring.insert(step)
+        ring.start(step, torch.tensor([True, False, True]))
     assert [tensor.data_ptr() for tensor in tensors] == before
-    allocated = sum(tensor.nbytes for tensor in (*ring.steps.values(), *ring.initial.values()))
-    assert allocated == ring_bytes([STEP, START], 3, 4, 1)
+    assert ring.ring.num_bytes == ring_bytes(ring.steps, ring.starts, 3, 4, 1) == 3 * 8 * (4 + 1) + 3 * 8 * 3
 
 
 def test_beginning_an_episode_leaves_other_worlds_alone():
-    ring = EpisodeRing([STEP, START], 7, 4, 1, CPU)
-    ring.start_episodes(values(0, 7), torch.ones(7, dtype=torch.bool))
-    new = values(3, 7)
-    state = {**ring.steps, **ring.initial, "length": ring.length}
-    changed = check_masked_reset(state, lambda mask: ring.start_episodes(new, mask), 7)
+    ring = Ring(7, 4, 1)
+    ring.start(0, torch.ones(7, dtype=torch.bool))
+    state = {**ring.ring.steps, "initial": ring.ring._initial_rows, "length": ring.ring.length}
+    changed = check_masked_reset(state, lambda mask: ring.start(3, mask), 7)
     assert "length" in changed and "x" not in changed
 
 
 def test_amended_values_reach_only_the_latest_step_of_the_chosen_worlds():
-    ring = EpisodeRing([STEP], 3, 4, 0, CPU)
-    ring.add(RecordField("note", (), torch.float32, "post_step", masked=True))
+    ring = Ring(3, 4, 0)
+    ring.start(0, torch.ones(3, dtype=torch.bool))
+    ring.ring.add(RecordField("note", (), torch.float32, "post_step", masked=True))
     for step in range(6):
-        ring.insert(values(step, 3))
+        ring.insert(step)
         if step % 2:
-            ring.amend("note", torch.full((3,), float(step)), torch.tensor([True, False, True]))
+            ring.ring.amend("note", torch.full((3,), float(step)), torch.tensor([True, False, True]))
     steps, _ = ring.gather([0, 1], [5, 5], [4, 4], [0, 0])
     assert steps["note"].tolist() == [0, 3, 0, 5] + [0, 0, 0, 0]
     assert steps["valid/note"].tolist() == [False, True, False, True] + [False] * 4
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    fields=st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 3), max_size=3),
+            st.sampled_from([torch.bool, torch.uint8, torch.float16, torch.int32, torch.float32, torch.float64]),
+            st.booleans(),
+        ),
+        max_size=6,
+    ),
+    lead=st.lists(st.integers(1, 3), min_size=1, max_size=2),
+)
+def test_packed_rows_hold_every_shape_and_type_apart(fields, lead):
+    layout = RowLayout(
+        [RecordField(f"f{i}", tuple(shape), dtype, "post_step", mask) for i, (shape, dtype, mask) in enumerate(fields)]
+    )
+    rows = layout.allocate(*lead, device=CPU)
+    views = layout.views(rows)
+    generator = torch.Generator().manual_seed(0)
+    written = {}
+    for key, view in views.items():
+        value = torch.randint(0, 2, view.shape, generator=generator).to(view.dtype)
+        view.copy_(value)
+        written[key] = value
+    assert len(views) == len(fields) + sum(mask for *_, mask in fields)
+    for key, view in layout.views(rows.clone()).items():
+        assert view.shape == (*lead, *written[key].shape[len(lead) :]) and torch.equal(view, written[key])
+    used = sum(value[(0,) * len(lead)].nbytes for value in written.values())
+    assert used <= layout.row_bytes < used + 8
 
 
 def test_monitor_hands_out_every_step_in_order():
@@ -112,6 +164,7 @@ class TestTransitionBuffers:
         buffers = TransitionBuffers(2, CPU)
         for key, value in terms.items():
             buffers.declare(key, value, "post_step")
+        buffers.allocate()
         return buffers
 
     def test_nested_values_become_paths(self):

@@ -4,7 +4,8 @@ from lab_core.recorder.config import DatasetCfg, RecorderCfg, RecorderTermCfg, R
 from lab_core.recorder.episode import Episode, EpisodeBatch, EpisodeCollector, EpisodeInfo, EpisodeSink
 from lab_core.recorder.errors import DatasetError, RecorderError
 from lab_core.recorder.manager import RecorderManager, Transition
-from lab_core.recorder.transition import MaskedRows, RecordField
+from lab_core.recorder.rows import RecordField
+from lab_core.recorder.transition import MaskedRows
 
 __all__ = [
     "DatasetCfg",

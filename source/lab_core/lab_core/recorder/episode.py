@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
+from lab_core.recorder.rows import RowLayout
 from lab_core.recorder.transition import nested
 
 
@@ -58,28 +59,53 @@ class Episode:
 
 
 @dataclass(frozen=True)
+class PackedRows:
+    """Rows (R, W) int64 and what they hold."""
+
+    layout: RowLayout
+    rows: torch.Tensor
+
+    def views(self) -> dict[str, torch.Tensor]:
+        """Returns key -> (R, ...)."""
+        return self.layout.views(self.rows)
+
+
+@dataclass(frozen=True)
 class EpisodeBatch:
     """Episodes that ended together, one behind the other; owned by the receiver."""
 
     infos: Sequence[EpisodeInfo]
-    steps: dict[str, torch.Tensor]
-    """Key -> (sum of lengths, ...)."""
-    initial: dict[str, torch.Tensor]
-    """Key -> (episodes, ...)."""
+    steps: Sequence[PackedRows]
+    """Rows of all steps; more than one where values were added by hand."""
+    initial: PackedRows
+    """One row per episode."""
+
+    def __len__(self) -> int:
+        return len(self.infos)
 
     def __iter__(self) -> Iterator[Episode]:
+        """Yields episodes with memory of their own."""
+        for episode in self.views():
+            yield Episode(episode.info, _owned(episode.steps), _owned(episode.initial))
+
+    def views(self) -> Iterator[Episode]:
+        """Yields episodes that are views of this batch, for receivers that do not keep them."""
+        steps = {key: value for rows in self.steps for key, value in rows.views().items()}
+        initial = self.initial.views()
         start = 0
         for index, info in enumerate(self.infos):
             rows = slice(start, start + info.length)
             start += info.length
             yield Episode(
                 info,
-                {key: value[rows] for key, value in self.steps.items()},
-                {key: value[index] for key, value in self.initial.items()},
+                {key: value[rows] for key, value in steps.items()},
+                {key: value[index] for key, value in initial.items()},
             )
 
-    def __len__(self) -> int:
-        return len(self.infos)
+
+def _owned(views: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    with torch.inference_mode(False):
+        return {key: value.clone(memory_format=torch.contiguous_format) for key, value in views.items()}
 
 
 class EpisodeSink(Protocol):

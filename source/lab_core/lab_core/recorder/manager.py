@@ -23,7 +23,8 @@ from lab_core.recorder.episode import Episode, EpisodeSink
 from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.monitor import NON_FINITE, SUCCESS, TERMINATED, TRUNCATED
 from lab_core.recorder.retention import EpisodeCounts, Retention
-from lab_core.recorder.transition import RecordField, TransitionBuffers
+from lab_core.recorder.rows import RecordField
+from lab_core.recorder.transition import TransitionBuffers
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -89,7 +90,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             self._end_codes = torch.zeros(env.num_envs, dtype=torch.uint8, device=env.device)
         self._retention: Retention | None = None
         if cfg.retention is not None:
-            self._retention = Retention(cfg.retention, self.fields.values(), env, sinks=self._sinks(cfg, env, sinks))
+            self._retention = Retention(cfg.retention, self._buffers, env, self._sinks(cfg, env, sinks))
             print(f"Recorder: {self._retention.description}", file=sys.stderr)
         elif cfg.dataset is not None or sinks:
             raise ConfigError("recorder.dataset and sinks need recorder.retention: an episode is written when it ends.")
@@ -151,7 +152,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         """
         retention = self._retained("add_to_episodes")
         mask = resolve_mask(selection, self.num_envs, self.device) & (retention.ring.length > 0)
-        retention.add_values(key, value, mask, self._buffers)
+        retention.add_values(key, value, mask)
         return mask
 
     def set_success_to_episodes(self, success: Any, selection: EnvSelection = None) -> None:
@@ -192,7 +193,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             return
         self._record("post_step")
         if self._retention is not None:
-            self._retention.ring.insert(self._buffers.values)
+            self._retention.ring.insert()
         for consumer in self._consumers:
             consumer(self.transition)
         self._compute_end_codes()
@@ -228,19 +229,20 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
 
     # Parts ----------------------------------------------------------------------------------------------------------
 
-    def _record(self, phase: Phase, mask: torch.Tensor | None = None) -> None:
+    def _record(self, phase: Phase) -> None:
         for name, cfg in self._cfgs.items():
             if cfg.phase == phase:
                 try:
-                    self._buffers.write(self._keys[name], self._call(name), mask)
+                    self._buffers.write(self._keys[name], self._call(name))
                 except RecorderError as error:
                     raise TermError(f"{self._what(name)}: {error}") from error
 
     def _begin(self, mask: torch.Tensor) -> None:
-        self._record("post_reset", mask)
+        self._record("post_reset")
+        self._buffers.begin(mask)
         masked_copy_(self._marked, False, mask)
         if self._retention is not None:
-            self._retention.ring.start_episodes(self._buffers.values, mask)
+            self._retention.ring.start_episodes(mask)
 
     def _compute_end_codes(self) -> None:
         env = self._env
@@ -266,6 +268,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             except RecorderError as error:
                 raise TermError(f"{self._what(name)}: {error}") from error
         self._env.generator.set_state(generator)
+        self._buffers.allocate()
 
     def _success_function(self) -> Callable[[RLEnv], torch.Tensor]:
         success = self.cfg.success

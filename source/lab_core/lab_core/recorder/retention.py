@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ from lab_core.recorder.episode import Episode, EpisodeBatch, EpisodeInfo, Episod
 from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.monitor import NON_FINITE, SUCCESS, TERMINATED, TRUNCATED, EndMonitor
 from lab_core.recorder.ring import EpisodeRing, ring_bytes
-from lab_core.recorder.transition import RecordField, TransitionBuffers, flatten
+from lab_core.recorder.rows import RecordField, RowLayout
+from lab_core.recorder.transition import TransitionBuffers, check_rows, flatten
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -53,19 +54,21 @@ class Retention:
         RecorderError: the ring would exceed the memory limit.
     """
 
-    def __init__(
-        self, cfg: RetentionCfg, fields: Iterable[RecordField], env: RLEnv, sinks: Sequence[EpisodeSink]
-    ) -> None:
+    def __init__(self, cfg: RetentionCfg, buffers: TransitionBuffers, env: RLEnv, sinks: Sequence[EpisodeSink]) -> None:
         self._cfg = cfg
         self._env = env
+        self._buffers = buffers
         self._sinks = list(sinks)
-        self._fields = {field.key: field for field in fields}
         self.capacity = cfg.max_episode_length or env.max_episode_length
         if self.capacity < 1:
             raise ConfigError(f"recorder.retention.max_episode_length must be positive, got {self.capacity}.")
         self._monitor = EndMonitor(env.num_envs, env.device, LAG)
-        self._check_memory(self._fields.values())
-        self.ring = EpisodeRing(self._fields.values(), env.num_envs, self.capacity, self._monitor.lag, env.device)
+        layouts = (buffers.step_layout, buffers.initial_layout)
+        self._check_memory(ring_bytes(*layouts, env.num_envs, self.capacity, self._monitor.lag))
+        self.ring = EpisodeRing(
+            layouts[0], buffers.step_rows, layouts[1], buffers.initial_rows, self.capacity, self._monitor.lag
+        )
+        self._added: dict[str, RecordField] = {}
         self._first_step = env.common_step_counter
         self._begun = np.zeros(env.num_envs, np.int64)  # step in which the running episode began
         self._starts = np.zeros(env.num_envs, np.int64)  # beginnings before the running one, also of empty episodes
@@ -75,33 +78,27 @@ class Retention:
     @property
     def description(self) -> str:
         """What is kept and what memory it takes."""
-        size = ring_bytes(self._fields.values(), self._env.num_envs, self.capacity, self._monitor.lag)
         return (
-            f"{len(self._fields)} keys, up to {self.capacity} steps of {self._env.num_envs} worlds, "
-            f"{_size(size)} on {self._env.device}"
+            f"{len(self._buffers.fields)} keys, up to {self.capacity} steps of {self._env.num_envs} worlds, "
+            f"{_size(self.ring.num_bytes)} on {self._env.device}"
         )
 
     # On the device --------------------------------------------------------------------------------------------------
 
-    def add_values(self, key: str, value: Any, mask: torch.Tensor, buffers: TransitionBuffers) -> None:
+    def add_values(self, key: str, value: Any, mask: torch.Tensor) -> None:
         """Writes values (N, ...) below ``key`` into the latest step of the worlds of ``mask`` (N,) bool."""
-        num_envs = self._env.num_envs
         for name, tensor in flatten(key, value):
-            if name in buffers.fields:
-                raise RecorderError(f"key {name!r} is recorded by a term and cannot be added to.")
-            if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0 or tensor.shape[0] != num_envs:
-                given = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-                raise RecorderError(
-                    f"key {name!r} needs a row for every world, ({num_envs}, ...), got {given}; select with the mask."
-                )
-            if name not in self._fields:
+            if name in self._buffers.fields:
+                raise RecorderError(f"recorded key {name!r} belongs to a term and cannot be added to.")
+            check_rows(name, tensor, self._env.num_envs)
+            if name not in self._added:
                 field = RecordField(name, tuple(tensor.shape[1:]), tensor.dtype, "post_step", masked=True)
-                self._check_memory([*self._fields.values(), field])
-                self._fields[name] = field
+                self._check_memory(self.ring.num_bytes + self.ring.bytes_of(RowLayout([field])))
+                self._added[name] = field
                 self.ring.add(field)
-            shape = (num_envs, *self._fields[name].shape)
+            shape = (self._env.num_envs, *self._added[name].shape)
             if tensor.shape != shape:
-                raise RecorderError(f"key {name!r} has shape {shape}, got {tuple(tensor.shape)}.")
+                raise RecorderError(f"recorded key {name!r} has shape {shape}, got {tuple(tensor.shape)}.")
             self.ring.amend(name, tensor, mask)
 
     # On the host ----------------------------------------------------------------------------------------------------
@@ -211,7 +208,7 @@ class Retention:
         return infos
 
     def _parts(self, infos: list[EpisodeInfo]) -> Iterator[list[EpisodeInfo]]:
-        row = sum(field.row_bytes for field in self._fields.values())
+        row = self._buffers.step_layout.row_bytes
         part: list[EpisodeInfo] = []
         for info in infos:
             if part and sum(other.length for other in part) * row + info.length * row > BATCH_BYTES:
@@ -228,8 +225,7 @@ class Retention:
         )
         return EpisodeBatch(infos, steps, initial)
 
-    def _check_memory(self, fields: Iterable[RecordField]) -> None:
-        size = ring_bytes(fields, self._env.num_envs, self.capacity, self._monitor.lag)
+    def _check_memory(self, size: int) -> None:
         if size > self._cfg.memory_limit_gib * 2**30:
             raise RecorderError(
                 f"the recorder would keep {_size(size)} ({self.capacity} steps of {self._env.num_envs} worlds), more "

@@ -2,70 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from lab_core.masks import masked_copy_
-from lab_core.recorder.transition import VALID, RecordField
+from lab_core.recorder.episode import PackedRows
+from lab_core.recorder.rows import VALID, RecordField, RowLayout
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Fields that enter the ring together."""
+
+    layout: RowLayout
+    source: torch.Tensor
+    """(N, W), copied into the ring at every step."""
+    rows: torch.Tensor
+    """(T, N, W)."""
+    views: dict[str, torch.Tensor]
+    """Key -> (T, N, ...), of ``rows``."""
 
 
 class EpisodeRing:
-    """Keeps what :class:`TransitionBuffers` held in the latest ``T`` steps, and how the present episodes began.
+    """Keeps the packed rows of the latest ``T`` steps, and how the present episodes began.
 
     All worlds step together, so that one slot of the ring is one step of all of them. Everything that happens in a step
     runs on the device, at fixed addresses, without asking the host: :meth:`insert` and :meth:`start_episodes` may be
     part of a recorded graph.
 
     Args:
-        fields: What is kept.
-        num_envs: Worlds N.
+        step_layout: What a row of a step holds.
+        step_rows: (N, W) int64, read at every :meth:`insert`.
+        initial_layout: What a row of a beginning holds.
+        initial_rows: (N, W') int64, read at every :meth:`start_episodes`.
         capacity: Steps of an episode that can be read.
         lag: Steps after the end of an episode for which it can still be read.
-        device: Where everything lies.
     """
 
     def __init__(
-        self, fields: Iterable[RecordField], num_envs: int, capacity: int, lag: int, device: torch.device
+        self,
+        step_layout: RowLayout,
+        step_rows: torch.Tensor,
+        initial_layout: RowLayout,
+        initial_rows: torch.Tensor,
+        capacity: int,
+        lag: int,
     ) -> None:
-        self.capacity = capacity
         self.num_slots = capacity + lag
         # A world can begin lag + 1 more episodes before the host looks at one that has ended.
         self.num_starts = lag + 2
-        self.num_envs = num_envs
-        self.device = device
-        self.steps: dict[str, torch.Tensor] = {}
-        """Key -> (T, N, ...)."""
-        self.initial: dict[str, torch.Tensor] = {}
-        """Key -> (S, N, ...), the latest S beginnings of each world."""
+        self.num_envs = len(step_rows)
+        self.device = step_rows.device
+        self._blocks: list[_Block] = []
+        self._add_block(step_layout, step_rows)
+        self._initial_layout, self._initial_source = initial_layout, initial_rows
+        self._initial_rows = initial_layout.allocate(self.num_starts, self.num_envs, device=self.device)
         with torch.inference_mode(False):
-            self.cursor = torch.zeros(1, dtype=torch.int64, device=device)
+            self.cursor = torch.zeros(1, dtype=torch.int64, device=self.device)
             """(1,) slot of the next step."""
-            self.length = torch.zeros(num_envs, dtype=torch.int64, device=device)
+            self.length = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
             """(N,) steps of the running episode, also those that were overwritten."""
-            self._start = torch.full((num_envs,), -1, dtype=torch.int64, device=device)
-            self._worlds = torch.arange(num_envs, device=device)
-        for field in fields:
-            self.add(field)
+            self._start = torch.full_like(self.length, -1)
+            self._worlds = torch.arange(self.num_envs, device=self.device)
+
+    @property
+    def steps(self) -> dict[str, torch.Tensor]:
+        """Key -> (T, N, ...), live views."""
+        return {key: view for block in self._blocks for key, view in block.views.items()}
+
+    @property
+    def num_bytes(self) -> int:
+        """Device memory that the ring takes."""
+        return self._initial_rows.nbytes + sum(block.rows.nbytes for block in self._blocks)
+
+    def bytes_of(self, layout: RowLayout) -> int:
+        """Device memory that further fields would take."""
+        return self.num_slots * self.num_envs * layout.row_bytes
 
     def add(self, field: RecordField) -> None:
-        """Allocates the rows of a field, zeroed."""
-        initial = field.phase == "post_reset"
-        target, count = (self.initial, self.num_starts) if initial else (self.steps, self.num_slots)
-        with torch.inference_mode(False):
-            size = (count, self.num_envs)
-            target[field.key] = torch.zeros(*size, *field.shape, dtype=field.dtype, device=self.device)
-            if field.masked:
-                target[VALID + field.key] = torch.zeros(size, dtype=torch.bool, device=self.device)
+        """Makes room for a masked field that :meth:`amend` writes; steps so far do not have it."""
+        layout = RowLayout([field])
+        self._add_block(layout, layout.allocate(self.num_envs, device=self.device))
 
-    def insert(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Appends a step of all worlds: one copy per key of (N, ...) into the slot of the cursor."""
-        for key, rows in self.steps.items():
-            if key in values:
-                rows.index_copy_(0, self.cursor, values[key][None])
-            else:  # written from outside, later
-                rows.index_fill_(0, self.cursor, 0)
+    def insert(self) -> None:
+        """Appends a step of all worlds: one copy of the packed rows into the slot of the cursor."""
+        for block in self._blocks:
+            block.rows.index_copy_(0, self.cursor, block.source[None])
         self.cursor.add_(1).remainder_(self.num_slots)
         self.length.add_(1)
 
@@ -73,21 +98,21 @@ class EpisodeRing:
         """Writes ``value`` (N, ...) into the latest step of the worlds of ``mask`` (N,) bool."""
         slot = (self.cursor - 1).remainder_(self.num_slots)
         for name, new in ((key, value), (VALID + key, mask)):
-            row = self.steps[name].index_select(0, slot)[0]
-            self.steps[name].index_copy_(0, slot, masked_copy_(row, new, mask)[None])
+            view = self.steps[name]
+            row = view.index_select(0, slot)[0]
+            view.index_copy_(0, slot, masked_copy_(row, new, mask)[None])
 
-    def start_episodes(self, values: Mapping[str, torch.Tensor], mask: torch.Tensor) -> None:
-        """Begins an episode in the worlds of ``mask`` (N,) bool with the initial values (N, ...)."""
+    def start_episodes(self, mask: torch.Tensor) -> None:
+        """Begins an episode in the worlds of ``mask`` (N,) bool, with the present initial rows."""
         masked_copy_(self.length, 0, mask)
         self._start.add_(mask)
         slots = self._start.clamp(min=0).remainder_(self.num_starts)
-        for key, rows in self.initial.items():
-            row = rows[slots, self._worlds]
-            rows.index_put_((slots, self._worlds), masked_copy_(row, values[key], mask))
+        row = self._initial_rows[slots, self._worlds]
+        self._initial_rows.index_put_((slots, self._worlds), masked_copy_(row, self._initial_source, mask))
 
     def gather(
         self, worlds: Sequence[int], last_steps: Sequence[int], lengths: Sequence[int], starts: Sequence[int]
-    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    ) -> tuple[list[PackedRows], PackedRows]:
         """Returns owned copies of episodes, one behind the other.
 
         Args:
@@ -97,7 +122,7 @@ class EpisodeRing:
             starts: Which beginning of that world it had, counted in calls of :meth:`start_episodes` from 0.
 
         Returns:
-            Key -> (sum of lengths, ...) and key -> (episodes, ...).
+            Rows (sum of lengths, W), and rows (episodes, W').
         """
         world, last, length, start = (np.asarray(x, dtype=np.int64) for x in (worlds, last_steps, lengths, starts))
         first_rows = np.cumsum(length) - length
@@ -106,9 +131,15 @@ class EpisodeRing:
         step_rows = self._index(slot * self.num_envs + np.repeat(world, length))
         start_rows = self._index(start % self.num_starts * self.num_envs + world)
         with torch.inference_mode(False), torch.no_grad():
-            steps = {key: rows.flatten(0, 1).index_select(0, step_rows) for key, rows in self.steps.items()}
-            initial = {key: rows.flatten(0, 1).index_select(0, start_rows) for key, rows in self.initial.items()}
-        return steps, initial
+            steps = [
+                PackedRows(block.layout, block.rows.flatten(0, 1).index_select(0, step_rows)) for block in self._blocks
+            ]
+            initial = self._initial_rows.flatten(0, 1).index_select(0, start_rows)
+        return steps, PackedRows(self._initial_layout, initial)
+
+    def _add_block(self, layout: RowLayout, source: torch.Tensor) -> None:
+        rows = layout.allocate(self.num_slots, self.num_envs, device=self.device)
+        self._blocks.append(_Block(layout, source, rows, layout.views(rows)))
 
     def _index(self, index: np.ndarray) -> torch.Tensor:
         with torch.inference_mode(False):
@@ -118,7 +149,6 @@ class EpisodeRing:
             return tensor
 
 
-def ring_bytes(fields: Iterable[RecordField], num_envs: int, capacity: int, lag: int) -> int:
-    """Returns the device memory that a ring of these fields takes."""
-    rows = sum(field.row_bytes * (lag + 2 if field.phase == "post_reset" else capacity + lag) for field in fields)
-    return rows * num_envs
+def ring_bytes(step_layout: RowLayout, initial_layout: RowLayout, num_envs: int, capacity: int, lag: int) -> int:
+    """Returns the device memory that a ring takes, before it is made."""
+    return num_envs * (step_layout.row_bytes * (capacity + lag) + initial_layout.row_bytes * (lag + 2))

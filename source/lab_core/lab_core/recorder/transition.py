@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,9 +11,7 @@ import torch
 from lab_core.masks import masked_copy_
 from lab_core.recorder.config import Phase
 from lab_core.recorder.errors import RecorderError
-
-VALID = "valid/"
-"""Prefix of the key that holds the mask of another key's rows."""
+from lab_core.recorder.rows import VALID, RecordField, RowLayout
 
 
 class MaskedRows(NamedTuple):
@@ -26,31 +23,12 @@ class MaskedRows(NamedTuple):
     """(N,) bool, rows that are valid; the others keep what they held."""
 
 
-@dataclass(frozen=True)
-class RecordField:
-    """One recorded quantity."""
-
-    key: str
-    shape: tuple[int, ...]
-    """Of one world."""
-    dtype: torch.dtype
-    phase: Phase
-    masked: bool = False
-    """Whether some rows may be invalid: key ``valid/<key>`` tells which."""
-
-    @property
-    def row_bytes(self) -> int:
-        """Size of one world's value."""
-        size = self.dtype.itemsize
-        for length in self.shape:
-            size *= length
-        return size + self.masked
-
-
 class TransitionBuffers:
-    """One tensor (N, ...) per field, with one address for life.
+    """One buffer (N, ...) per field, with one address for life.
 
-    They are normal tensors even when made under ``torch.inference_mode``, so that they can be written everywhere.
+    :meth:`declare` all values, then :meth:`allocate`. The buffers of a step, and those of the beginning of an episode,
+    are views of packed rows (N, W); see :class:`RowLayout`. They are normal tensors even when made under
+    ``torch.inference_mode``, so that they can be written everywhere.
     """
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
@@ -58,12 +36,13 @@ class TransitionBuffers:
         self._device = device
         self.fields: dict[str, RecordField] = {}
         self._leaves: dict[str, list[str]] = {}
+        self._targets: dict[str, torch.Tensor] = {}
         self._values: dict[str, torch.Tensor] = {}
         self.values: Mapping[str, torch.Tensor] = MappingProxyType(self._values)
         """Key -> (N, ...), with the masks of masked fields under ``valid/<key>``."""
 
     def declare(self, key: str, value: Any, phase: Phase) -> None:
-        """Adds a buffer for every tensor in ``value``, which is shaped like what :meth:`write` will take.
+        """Notes a field for every tensor in ``value``, which is shaped like what :meth:`write` will take.
 
         Raises:
             RecorderError: a value has no row per world, or a key is taken or contains another.
@@ -71,23 +50,31 @@ class TransitionBuffers:
         for name, leaf in flatten(key, value):
             masked = isinstance(leaf, MaskedRows)
             tensor = leaf.value if isinstance(leaf, MaskedRows) else leaf
-            if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0 or tensor.shape[0] != self._num_envs:
-                given = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-                raise RecorderError(f"recorded key {name!r} must be a tensor ({self._num_envs}, ...), got {given}.")
+            check_rows(name, tensor, self._num_envs)
             self._check_key(name)
             self.fields[name] = RecordField(name, tuple(tensor.shape[1:]), tensor.dtype, phase, masked)
             self._leaves.setdefault(key, []).append(name)
-            with torch.inference_mode(False):
-                self._values[name] = torch.zeros(tensor.shape, dtype=tensor.dtype, device=self._device)
-                if masked:
-                    self._values[VALID + name] = torch.zeros(self._num_envs, dtype=torch.bool, device=self._device)
+
+    def allocate(self) -> None:
+        """Makes the buffers of all fields."""
+        initial = [field for field in self.fields.values() if field.phase == "post_reset"]
+        self.initial_layout = RowLayout(initial)
+        self.step_layout = RowLayout([field for field in self.fields.values() if field.phase != "post_reset"])
+        self.step_rows = self.step_layout.allocate(self._num_envs, device=self._device)
+        """(N, W) what the present step holds."""
+        self.initial_rows = self.initial_layout.allocate(self._num_envs, device=self._device)
+        """(N, W') what held when the present episode of each world began."""
+        self._new_initial_rows = torch.zeros_like(self.initial_rows)
+        steps = self.step_layout.views(self.step_rows)
+        self._values.update(self.initial_layout.views(self.initial_rows) | steps)
+        self._targets = self.initial_layout.views(self._new_initial_rows) | steps
 
     def fields_of(self, key: str) -> list[RecordField]:
         """Returns the fields that were declared below ``key``."""
         return [self.fields[name] for name in self._leaves.get(key, [])]
 
-    def write(self, key: str, value: Any, mask: torch.Tensor | None = None) -> None:
-        """Copies ``value`` into the buffers below ``key``; only into the rows of ``mask`` (N,) bool, if given.
+    def write(self, key: str, value: Any) -> None:
+        """Copies ``value`` into the buffers below ``key``; those of ``post_reset`` wait for :meth:`begin`.
 
         Raises:
             RecorderError: ``value`` has other keys or shapes than were declared.
@@ -98,19 +85,22 @@ class TransitionBuffers:
             raise RecorderError(f"recorded key {key!r} must hold {declared} as in the first call, got {list(leaves)}.")
         for name, leaf in leaves.items():
             tensor, valid = leaf if isinstance(leaf, MaskedRows) else (leaf, None)
-            buffer = self._values[name]
+            buffer = self._targets[name]
             if self.fields[name].masked != (valid is not None):
                 raise RecorderError(f"recorded key {name!r} must be MaskedRows in every step or in none.")
             if not isinstance(tensor, torch.Tensor) or tensor.shape != buffer.shape:
-                given = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-                raise RecorderError(f"recorded key {name!r} must be a tensor {tuple(buffer.shape)}, got {given}.")
-            if valid is not None:
-                masked_copy_(buffer, tensor, valid if mask is None else valid & mask)
-                buffer, tensor = self._values[VALID + name], valid
-            if mask is None:
+                raise RecorderError(
+                    f"recorded key {name!r} must be a tensor {tuple(buffer.shape)}, got {_form(tensor)}."
+                )
+            if valid is None:
                 buffer.copy_(tensor)
             else:
-                masked_copy_(buffer, tensor, mask)
+                masked_copy_(buffer, tensor, valid)
+                self._targets[VALID + name].copy_(valid)
+
+    def begin(self, mask: torch.Tensor) -> None:
+        """Takes over what was written for ``post_reset`` in the worlds of ``mask`` (N,) bool."""
+        masked_copy_(self.initial_rows, self._new_initial_rows, mask)
 
     def poison(self) -> None:
         """Fills the buffers of a step with NaN, the largest integer, or True."""
@@ -132,6 +122,12 @@ class TransitionBuffers:
                 raise RecorderError(f"recorded keys {other!r} and {key!r} exclude each other; rename a term's key.")
 
 
+def check_rows(key: str, value: Any, num_envs: int) -> None:
+    """Raises :class:`RecorderError` unless ``value`` is a tensor with a row per world."""
+    if not isinstance(value, torch.Tensor) or value.dim() == 0 or value.shape[0] != num_envs:
+        raise RecorderError(f"recorded key {key!r} must be a tensor ({num_envs}, ...), got {_form(value)}.")
+
+
 def flatten(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yields ``(key/of/leaf, leaf)`` for every leaf of a nested dict."""
     if isinstance(value, Mapping):
@@ -151,3 +147,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
             node = node.setdefault(name, {})
         node[leaf] = value
     return tree
+
+
+def _form(value: Any) -> str:
+    return str(tuple(value.shape)) if isinstance(value, torch.Tensor) else type(value).__name__

@@ -13,7 +13,7 @@ import torch
 
 from lab_core.errors import ConfigError
 from lab_core.recorder.config import DatasetCfg, ExportMode
-from lab_core.recorder.episode import EpisodeBatch, EpisodeInfo
+from lab_core.recorder.episode import EpisodeBatch, EpisodeInfo, PackedRows
 from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.provenance import Provenance, describe
 from lab_core.recorder.reader import RecordedDataset
@@ -125,7 +125,7 @@ class DatasetWriter:
             self._failure = RecorderError(f"cannot write {path}: {reason}.")
 
     def _add(self, batch: EpisodeBatch) -> None:
-        for episode in batch:
+        for episode in batch.views():
             if self._shard is None:
                 self._shard, self._shard_since = Shard(self._provenance, self.cfg.compression), time.monotonic()
             number = self.index.episodes + self._shard.num_episodes
@@ -227,16 +227,15 @@ def _resumed_shards(cfg: DatasetCfg, provenance: Provenance) -> list[ShardEntry]
 
 def _to_host(batch: EpisodeBatch) -> tuple[EpisodeBatch, torch.cuda.Event | None]:
     """Starts copying a batch to the host; with the event that tells the end."""
-    device = next(iter((batch.steps | batch.initial).values())).device
+    device = batch.initial.rows.device
     if device.type == "cpu":
         return batch, None
 
-    def copy(tensor: torch.Tensor) -> torch.Tensor:
-        host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-        return host.copy_(tensor, non_blocking=True)
+    def copy(packed: PackedRows) -> PackedRows:
+        host = torch.empty(packed.rows.shape, dtype=packed.rows.dtype, pin_memory=True)
+        return PackedRows(packed.layout, host.copy_(packed.rows, non_blocking=True))
 
-    steps = {key: copy(value) for key, value in batch.steps.items()}
-    initial = {key: copy(value) for key, value in batch.initial.items()}
+    host = EpisodeBatch(batch.infos, [copy(rows) for rows in batch.steps], copy(batch.initial))
     copied = torch.cuda.Event()
     copied.record(torch.cuda.current_stream(device))
-    return EpisodeBatch(batch.infos, steps, initial), copied
+    return host, copied
