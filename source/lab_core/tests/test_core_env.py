@@ -195,6 +195,16 @@ def test_class_terms_are_reset_in_the_state_that_reset_to_sets():
     assert (env.scene["robot"].data.joint_pos[:, 0] > 1.5).tolist() == [False, True, True, False]
 
 
+def test_joint_targets_follow_a_state_from_outside():
+    env = make(3)
+    data = env.scene["robot"].data
+    state, before = env.scene.get_state(), data.joint_pos_target.clone()
+    state["articulation"]["robot"]["joint_position"].fill_(0.25)
+    env.reset_to(state, mask=[1])
+    assert (data.joint_pos_target[1] == 0.25).all()
+    assert torch.equal(data.joint_pos_target[[0, 2]], before[[0, 2]])
+
+
 def test_reset_to_refuses_a_state_that_does_not_fit_before_anything_moves():
     env = make(2)
     state, before = env.scene.get_state(), env.scene["robot"].data.joint_pos.clone()

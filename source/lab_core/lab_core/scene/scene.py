@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lab_core.errors import LabError, unknown_name_message
+from lab_core.masks import masked_copy_
 from lab_core.scene.articulation import Articulation, ArticulationCfg
 from lab_core.scene.names import UnknownNameError
 from lab_core.seeding import make_generator
@@ -169,6 +170,8 @@ class Scene(Stateful, Mapping[str, Articulation]):
     ) -> None:
         """Writes a state of :meth:`get_state` into the worlds of ``mask`` (N,) bool.
 
+        Joint targets become the positions of the state, so that nothing pulls before the first action.
+
         Raises:
             LabError: see :meth:`check_state`; nothing has been written.
         """
@@ -176,6 +179,7 @@ class Scene(Stateful, Mapping[str, Articulation]):
         for name, values in state["articulation"].items():
             entity = self._entities[name]
             entity.write_joint_state(values["joint_position"], values["joint_velocity"], mask)
+            masked_copy_(entity.data.joint_pos_target, values["joint_position"], mask)
             if not entity.data.fixed_base:
                 pose = values["root_pose"].clone()
                 if is_relative:
