@@ -34,6 +34,9 @@ def make(task: str, device: str = "cpu", num_envs: int = N, episode_steps: int =
     cfg = get_task(task).make_env_cfg()
     cfg.scene.num_envs = num_envs
     cfg.episode_length_s = episode_steps * cfg.decimation * cfg.physics.dt
+    for event in cfg.events.values():
+        if event is not None and event.mode == "interval":
+            event.interval_range_s = (0.05, 0.2)  # several in an episode
     env = make_env(cfg, device, frontend="warp")
     assert isinstance(env, WarpEnv)
     return env
@@ -136,7 +139,7 @@ def test_row_3_10_captured_equals_eager_on_a_gpu(task, monkeypatch):
                 )
 
 
-@pytest.mark.parametrize("task", MANAGER_TASKS)
+@pytest.mark.parametrize("task", [task for task in MANAGER_TASKS if "Rough" not in task])
 def test_the_edits_reach_every_kind_of_term(task):
     """Otherwise the comparison above would show little."""
     cfg = get_task(task).make_env_cfg()

@@ -20,6 +20,9 @@ def make(task: str, num_envs: int = N, frontend: str = "warp", **changes: Any) -
     cfg = get_task(task).make_env_cfg()
     cfg.scene.num_envs = num_envs
     cfg.episode_length_s = 20 * cfg.decimation * cfg.physics.dt
+    for event in cfg.events.values():
+        if event is not None and event.mode == "interval":
+            event.interval_range_s = (0.25, 0.3)  # within an episode
     for name, value in changes.items():
         setattr(cfg, name, value)
     return make_env(cfg, frontend=frontend)
