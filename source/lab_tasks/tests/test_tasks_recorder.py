@@ -93,6 +93,7 @@ def test_r17_a_quadruped_repeats_in_spite_of_commands_pushes_masses_and_wrenches
     speed = "states/articulation/robot/root_velocity"
     assert (episode.steps[f"pre_{speed}"][1:] != episode.steps[speed][:-1]).any()
     assert episode.steps["commands/base_velocity"].unique(dim=0).shape[0] > 1
+    assert episode.steps["contacts/contact_forces/net_forces_w"].abs().max() > 1.0
     masses = torch.stack([e.initial["initial_conditions/properties/robot/body_mass"] for e in dataset])
     assert masses.unique(dim=0).shape[0] > 1
 

@@ -7,6 +7,7 @@ from typing import Any
 from lab_core import mdp
 from lab_core.recorder import terms
 from lab_core.recorder.config import RecorderTermCfg
+from lab_core.sensors import ContactSensorCfg
 
 
 def action_state_terms() -> dict[str, RecorderTermCfg | None]:
@@ -38,11 +39,17 @@ def transition_terms() -> dict[str, RecorderTermCfg | None]:
 
 def task_terms(env_cfg: Any) -> dict[str, RecorderTermCfg | None]:
     """Returns :func:`transition_terms` for a task: with all its observation groups (``policy`` as ``obs``, others as
-    ``obs_<group>``), and with external wrenches where an event applies them."""
+    ``obs_<group>``), the net force on every body of its contact sensors, and external wrenches where an event applies
+    them."""
     recorded = transition_terms()
     for group in getattr(env_cfg, "observations", {}):
         key = "obs" if group == "policy" else f"obs_{group}"
         recorded[key] = RecorderTermCfg(func=terms.observations, phase="pre_step", params={"group": group})
+    for name, sensor in env_cfg.scene.sensors.items():
+        if isinstance(sensor, ContactSensorCfg):
+            params = {"sensor": name, "fields": ("net_forces_w",)}
+            key = f"contacts/{name}"
+            recorded[key] = RecorderTermCfg(func=terms.sensor_values, phase="post_step", params=params)
     events = [event for event in env_cfg.events.values() if event is not None]
     if any(event.func is mdp.apply_external_force_torque for event in events):
         recorded["external_wrenches"] = RecorderTermCfg(func=terms.external_wrenches, phase="pre_physics")

@@ -6,23 +6,18 @@ import dataclasses
 import hashlib
 import json
 import platform
-import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
 
-from lab_core.cli.info import lab_versions
 from lab_core.config import config_hash, dump_yaml
 from lab_core.errors import ConfigError
+from lab_core.versions import git_revision, package_versions
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
-
-_LIBRARIES = ("gymnasium", "h5py", "mujoco", "mujoco-warp", "newton", "numpy", "torch", "warp-lang")
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ def describe(env: RLEnv, env_name: str) -> Provenance:
         "physics_fingerprint": physics_fingerprint(env),
         "config_hash": digest,
         "versions": json.dumps(_versions()),
-        "git": json.dumps(_git_revision()),
+        "git": json.dumps(git_revision()),
     }
     return Provenance(attributes, config)
 
@@ -88,25 +83,5 @@ def _names(env: RLEnv) -> dict[str, dict[str, list[str]]]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "hdf5": h5py.version.hdf5_version, **lab_versions()}
-    for library in _LIBRARIES:
-        try:
-            found[library] = version(library)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _git_revision() -> dict[str, Any] | None:
-    """Revision of the checkout that this module was imported from; None outside a checkout."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", *arguments]
-        folder = Path(__file__).parent
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True).stdout
-
-    try:
-        dirty = bool(git("status", "--porcelain", "--untracked-files=no").strip())
-        return {"revision": git("rev-parse", "HEAD").strip(), "dirty": dirty}
-    except (OSError, subprocess.SubprocessError):
-        return None
+    hdf5 = {"h5py": h5py.__version__, "hdf5": h5py.version.hdf5_version}
+    return {**package_versions(), **hdf5, "python": platform.python_version()}
