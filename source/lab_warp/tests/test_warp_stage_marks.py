@@ -56,6 +56,23 @@ def test_marks_change_no_result_and_leave_no_island_behind():
     assert (after.islands, after.num_graphs) == (before.islands, before.num_graphs)
 
 
+def test_no_marks_are_left_behind_by_an_interrupted_measurement():
+    env, marks = make(), []
+    with pytest.raises(KeyboardInterrupt), env.mark_stages(marks.append):
+        env.step(torch.zeros(4, 1))
+        raise KeyboardInterrupt
+    marks.clear()
+    env.step(torch.zeros(4, 1))
+    assert marks == []
+
+
+def test_a_reset_from_outside_is_no_part_of_a_step():
+    env, marks = make(), []
+    with env.mark_stages(marks.append):
+        env.reset()
+    assert marks == []
+
+
 def test_the_benchmark_tells_launches_and_islands():
     env = make()
     timing = time_step(env, steps=3)

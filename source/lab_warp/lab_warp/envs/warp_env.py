@@ -35,7 +35,7 @@ _STAGES = (
     StageHook("_reset_done", "reset"),
     StageHook("_compute_commands", "commands"),
     StageHook("_apply_interval_events", "interval events"),
-    StageHook("_observe", "observations"),
+    StageHook("_observe", "observations", when=lambda mask: mask is None),
 )
 
 
@@ -57,7 +57,7 @@ class WarpEnv(RLEnv):
     event_manager: EventManagerWarp
     warp: SimpleNamespace
     _stages = _STAGES
-    _state_exclude = ("warp", "rng", "log", "reset_mask", "reset_count", "_step_count", "_given", "event_manager_")
+    _state_exclude = ("warp", "rng", "log", "reset_mask", "reset_count", "_step_count", "_given")
 
     # Construction -------------------------------------------------------------------------------------------------
 
@@ -267,10 +267,12 @@ class WarpEnv(RLEnv):
         On a GPU ``mark`` is called when the step is recorded, and what it does there must be able to be recorded, as an
         external event of torch is. On a CPU it is called in every step, between two graphs.
         """
-        with super().mark_stages(lambda stage: record_torch(mark, stage)):
-            self.request_recording("its stages are marked")
-            yield
-        self.request_recording("its stages are no longer marked")
+        try:
+            with super().mark_stages(lambda stage: record_torch(mark, stage)):
+                self.request_recording("its stages are marked")
+                yield
+        finally:
+            self.request_recording("its stages are no longer marked")
 
     def _record_anew(self) -> None:
         for stage in captured_stages(self):
