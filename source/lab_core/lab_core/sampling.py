@@ -24,8 +24,10 @@ def uniform(low: Bound, high: Bound, shape: Sequence[int], generator: torch.Gene
         ValueError: ``low > high`` (checked for floats only; tensors would need a host synchronisation).
     """
     _check_range(low, high)
-    unit = torch.rand(tuple(shape), generator=generator, device=generator.device)
-    return low + (high - low) * unit
+    draws = torch.empty(tuple(shape), device=generator.device)
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        return low + (high - low) * draws.uniform_(generator=generator)
+    return draws.uniform_(low, high, generator=generator)
 
 
 def log_uniform(low: Bound, high: Bound, shape: Sequence[int], generator: torch.Generator) -> Tensor:

@@ -195,6 +195,20 @@ def test_class_terms_are_reset_in_the_state_that_reset_to_sets():
     assert (env.scene["robot"].data.joint_pos[:, 0] > 1.5).tolist() == [False, True, True, False]
 
 
+@pytest.mark.parametrize("joints", [slice(1, 2), torch.tensor([1]), torch.tensor([1, 0])])
+def test_some_joints_of_some_worlds_are_written(joints):
+    env = make(3)
+    data = env.scene["robot"].data
+    before = data.joint_pos.clone()
+    values = torch.arange(6.0).view(3, 2)[:, joints]
+    env.scene["robot"].write_joint_state(values, -values, [2], joint_ids=joints)
+    assert torch.equal(data.joint_pos[2, joints], values[2])
+    assert torch.equal(data.joint_vel[2, joints], -values[2])
+    before[2, joints] = values[2]
+    assert torch.equal(data.joint_pos, before)
+    assert env.physics.written.tolist() == [False, False, True]
+
+
 def test_joint_targets_follow_a_state_from_outside():
     env = make(3)
     data = env.scene["robot"].data

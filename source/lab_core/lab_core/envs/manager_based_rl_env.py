@@ -56,6 +56,9 @@ class ManagerBasedRLEnv(RLEnv):
         self.reward_manager = RewardManager(cfg.rewards, self)
         self.curriculum_manager = CurriculumManager(cfg.curriculum, self)
         self.metrics_manager = MetricsManager(cfg.metrics, self)
+        dones = self.termination_manager
+        self.reset_terminated, self.reset_time_outs, self.reset_buf = dones.terminated, dones.time_outs, dones.dones
+        self.reward_buf = self.reward_manager.reward
         self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
 
     def _process_action(self, actions: torch.Tensor) -> None:
@@ -69,12 +72,9 @@ class ManagerBasedRLEnv(RLEnv):
 
     def _compute_dones(self) -> None:
         self.termination_manager.compute()
-        self.reset_terminated.copy_(self.termination_manager.terminated)
-        self.reset_time_outs.copy_(self.termination_manager.time_outs)
-        self.reset_buf.copy_(self.termination_manager.dones)
 
     def _compute_reward(self) -> None:
-        self.reward_buf.copy_(self.reward_manager.compute(self.step_dt))
+        self.reward_manager.compute(self.step_dt)
         self.command_manager.update_metrics()
         self.metrics_manager.compute()
 

@@ -41,7 +41,8 @@ class RewardManager(ManagerBase[RewardTermCfg]):
         self.step_reward = torch.zeros(size, device=self.device)
         """(N, K) weighted terms of the latest step, per second."""
         self._episode_sums = torch.zeros(size, device=self.device)
-        self._reward = torch.zeros(self.num_envs, device=self.device)
+        self.reward = torch.zeros(self.num_envs, device=self.device)
+        """(N,) of the latest step."""
 
     @property
     def weights(self) -> dict[str, float]:
@@ -83,8 +84,8 @@ class RewardManager(ManagerBase[RewardTermCfg]):
             else:
                 torch.mul(self._call_checked(name), cfg.weight, out=target)
         self._episode_sums.add_(self.step_reward, alpha=dt)
-        torch.sum(self.step_reward, dim=1, out=self._reward)
-        return self._reward.mul_(dt)
+        torch.sum(self.step_reward, dim=1, out=self.reward)
+        return self.reward.mul_(dt)
 
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         means = masked_mean(self._episode_sums, mask) / self._env.max_episode_length_s

@@ -68,10 +68,7 @@ def _write_joints(
     """Writes the state of the selected joints; the others keep theirs."""
     entity, ids = env.scene[asset_cfg.name], asset_cfg.joint_ids
     low, high = entity.data.soft_joint_pos_limits[:, ids].unbind(dim=-1)
-    all_positions, all_velocities = entity.data.joint_pos.clone(), entity.data.joint_vel.clone()
-    all_positions[:, ids] = position.clamp(low, high)
-    all_velocities[:, ids] = velocity
-    entity.write_joint_state(all_positions, all_velocities, mask)
+    entity.write_joint_state(position.clamp(low, high), velocity, mask, ids)
 
 
 def reset_root_state_uniform(

@@ -90,10 +90,14 @@ class Articulation:
         return match_names(patterns, self.body_names, what=f"body of {self.name!r}", preserve_order=preserve_order)
 
     def write_joint_state(
-        self, position: torch.Tensor, velocity: torch.Tensor, mask: torch.Tensor | Sequence[int] | None = None
+        self,
+        position: torch.Tensor,
+        velocity: torch.Tensor,
+        mask: torch.Tensor | Sequence[int] | None = None,
+        joint_ids: slice | torch.Tensor = slice(None),
     ) -> None:
-        """Sets joint positions and velocities (N, J) of the selected worlds."""
-        self._write({"joint_pos": position, "joint_vel": velocity}, mask)
+        """Sets positions and velocities (N, J) of joints, all or those of ``joint_ids``, in the selected worlds."""
+        self._write({"joint_pos": position, "joint_vel": velocity}, mask, joint_ids)
 
     def write_root_link_pose(self, pose: torch.Tensor, mask: torch.Tensor | Sequence[int] | None = None) -> None:
         """Sets the root-link pose (N, 7) in the world frame of the selected worlds.
@@ -126,16 +130,24 @@ class Articulation:
         for buffer in (data.joint_vel_target, data.joint_effort_target, data.applied_effort, data.joint_acc):
             masked_copy_(buffer, 0.0, resolved)
 
-    def _write(self, values: dict[str, torch.Tensor], mask: torch.Tensor | Sequence[int] | None) -> torch.Tensor:
+    def _write(
+        self,
+        values: dict[str, torch.Tensor],
+        mask: torch.Tensor | Sequence[int] | None,
+        columns: slice | torch.Tensor = slice(None),
+    ) -> torch.Tensor:
         resolved = resolve_mask(mask, self._physics.num_envs, self._physics.device)
         for name, value in values.items():
             buffer = getattr(self.data, name)
-            if value.shape != buffer.shape:
+            target = buffer[:, columns]
+            if value.shape != target.shape:
                 raise LabError(
-                    f"{name} of {self.name!r} has shape {tuple(buffer.shape)}, got {tuple(value.shape)}. "
+                    f"{name} of {self.name!r} has shape {tuple(target.shape)}, got {tuple(value.shape)}. "
                     "Give a row for every environment and select environments with the mask."
                 )
-            masked_copy_(buffer, value, resolved)
+            masked_copy_(target, value, resolved)
+            if isinstance(columns, torch.Tensor):  # then target is a copy
+                buffer[:, columns] = target
         self._physics.mark_written(resolved)
         return resolved
 

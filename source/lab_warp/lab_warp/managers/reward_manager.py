@@ -36,17 +36,12 @@ class RewardManagerWarp(WarpTerms, RewardManager):
         self._evaluated: set[str] | None = None
         """Terms that the recorded step evaluates; None before the first step."""
         self._slots, _ = env.log.reserve([f"Episode_Reward/{name}" for name in self._cfgs])
-        self.warp = share(self, ("step_reward", "_episode_sums", "_reward", "_values", "_device_weights"))
+        self.warp = share(self, ("step_reward", "_episode_sums", "reward", "_values", "_device_weights"))
         self._value_views = [wp.from_torch(row) for row in self._values]
         self._fix_terms()
         self.copy_settings()
 
-    _state_exclude = ("_values", "_device_weights", "_reward")
-
-    @property
-    def reward(self) -> torch.Tensor:
-        """(N,) reward of the latest step."""
-        return self._reward
+    _state_exclude = ("_values", "_device_weights", "reward")
 
     def copy_settings(self) -> None:
         """Hands changed weights to the device; called between steps."""
@@ -72,7 +67,7 @@ class RewardManagerWarp(WarpTerms, RewardManager):
             outputs=[view.step_reward, view.episode_sums, view.reward],
             device=self._env.wp_device,
         )
-        return self._reward
+        return self.reward
 
     def reset_masked(self) -> None:
         """Logs the sums of the episodes that ended and starts new ones."""
