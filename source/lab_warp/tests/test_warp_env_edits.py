@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from lab_core import mdp
-from lab_core.envs import ManagerBasedRLEnvCfg
+from lab_core.envs import ManagerBasedRLEnvCfg, make_env
 from lab_core.managers import (
     CurriculumTermCfg,
     EventTermCfg,
@@ -141,6 +141,20 @@ def test_row_4_5_a_curriculum_that_sets_a_weight_at_every_reset_records_nothing_
     kept = env.episode_length_buf > 0
     torch.testing.assert_close(env.reward_manager.step_reward[kept, column], -0.005 * speed[kept])
     assert env.extras["log"]["Curriculum/cart_vel"] == pytest.approx(-0.005)
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_a_curriculum_acts_in_the_step_that_it_names(frontend):
+    cfg = cartpole()
+    cfg.curriculum["alive"] = CurriculumTermCfg(
+        func=mdp.modify_reward_weight, params={"term_name": "alive", "weight": 2.0, "num_steps": 3}
+    )
+    env = make_env(cfg, frontend=frontend)
+    weights = []
+    for _ in range(4):
+        env.step(torch.zeros(N, 1))
+        weights.append(env.reward_manager.weights["alive"])
+    assert weights == [1.0, 1.0, 2.0, 2.0]
 
 
 def test_row_4_7_a_minimum_between_resets_acts_at_once():

@@ -114,8 +114,8 @@ class WarpEnv(RLEnv):
             if self._pending_recording:
                 self._record_anew()
             self._reset_mask, self._reset_ids = self.reset_mask, None
+            self._common_step_counter += 1  # now, for what runs between graphs; the device counts after the physics
             self._step()
-            self._common_step_counter += 1
             self.recorder_manager.finish_step()
             return self._results()
 
