@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -203,6 +205,21 @@ def test_parameters_of_a_term_change_with_one_new_recording(device):
     _, _, terminated, truncated, _ = step(env)
     assert truncated.all() and not terminated.any()
     assert recordings(env) == 2
+
+
+def test_what_a_recording_uses_lives_until_the_next_one():
+    """A graph on a GPU does not keep the index tensors of replaced parameters."""
+    env = make()
+    step(env)
+    term = env.observation_manager.get_term_cfg("policy/joint_pos_rel")
+    used = weakref.ref(term.params["asset_cfg"])
+    term = copy.deepcopy(term)
+    term.params["asset_cfg"] = SceneEntityCfg(joint_names=("cart_to_pole", "slider_to_cart"), preserve_order=True)
+    env.observation_manager.set_term_cfg("policy/joint_pos_rel", term)
+    assert used() is not None
+    step(env)
+    gc.collect()
+    assert used() is None
 
 
 def test_the_scale_of_an_action_changes_without_a_new_recording(device):

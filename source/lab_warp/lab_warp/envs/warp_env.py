@@ -57,7 +57,7 @@ class WarpEnv(RLEnv):
     event_manager: EventManagerWarp
     warp: SimpleNamespace
     _stages = _STAGES
-    _state_exclude = ("warp", "rng", "log", "reset_mask", "reset_count", "_step_count", "_given")
+    _state_exclude = ("warp", "rng", "log", "reset_mask", "reset_count", "_step_count", "_given", "_replaced")
 
     # Construction -------------------------------------------------------------------------------------------------
 
@@ -87,6 +87,7 @@ class WarpEnv(RLEnv):
         )
         self.log = self._log = WarpEpisodeLog(self.device)
         self._pending_recording = ""
+        self._replaced: list[object] = []
         self._recording = False
         self.physics.rebuild_callbacks.append(lambda: self.request_recording("the physics was rebuilt"))
         return EventManagerWarp(self.cfg.events, self)
@@ -252,9 +253,16 @@ class WarpEnv(RLEnv):
 
     # Recording ----------------------------------------------------------------------------------------------------
 
-    def request_recording(self, reason: str) -> None:
-        """Lets the next step record anew, because something changed that recordings fix."""
+    def request_recording(self, reason: str, replaced: object = None) -> None:
+        """Lets the next step record anew, because something changed that recordings fix.
+
+        Args:
+            reason: What changed, for the report.
+            replaced: Whatever owns memory that the recordings of now use; kept until they are dropped. A graph on a GPU
+                does not keep it, and a term between two graphs may ask while the step still runs.
+        """
         self._pending_recording = reason
+        self._replaced.append(replaced)
 
     def capture_report(self) -> list[StageReport]:
         """Returns how the stages of this environment run: what is recorded, and what runs between graphs, and why."""
@@ -278,6 +286,7 @@ class WarpEnv(RLEnv):
         for stage in captured_stages(self):
             stage.drop_recordings(self._pending_recording)
         self._pending_recording = ""
+        self._replaced.clear()
 
     def _physics_call(self, function: Callable[..., None], *args: Any) -> None:
         if self.physics.recordable:

@@ -66,13 +66,14 @@ class WarpTerms(ManagerBase[Any]):
 
     def set_term_cfg(self, name: str, cfg: Any) -> None:
         """As for torch managers. It acts on the next step, which records anew if a recording has fixed what changed."""
+        replaced = self._live_params.get(name), self._class_terms.get(name)
         super().set_term_cfg(name, cfg)
         new = self._cfgs[name]
         if same_values(self._fixed_by_recording[name], self._recorded_settings(new)):
             new.params = self._live_params[name]  # the recording uses index tensors in there
         else:
             self._fix(name)
-            self._env.request_recording(f"{self._what(name)} changed")
+            self._env.request_recording(f"{self._what(name)} changed", replaced)
 
     def _twin(self, name: str) -> Callable[..., Any] | None:
         term = self._class_terms.get(name)
