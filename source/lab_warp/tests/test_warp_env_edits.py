@@ -19,7 +19,7 @@ from lab_core.managers import (
     RewardTermCfg,
     SceneEntityCfg,
 )
-from lab_core.signals import ConstantNoiseCfg
+from lab_core.signals import ConstantNoiseCfg, NoiseWithBiasCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import rollout, step_report
@@ -189,6 +189,25 @@ def test_noise_clip_and_scale_change_without_a_new_recording(device):
     obs, *_ = step(env)
     assert torch.equal(obs["policy"][:, :2], torch.tensor([20.0, 200.0], device=device).expand(N, 2))
     assert recordings(env) == 1
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_noise_with_a_memory_in_place_of_none_acts_too(in_place, device):
+    cfg = cartpole()
+    cfg.observations["policy"].enable_corruption = True
+    cfg.observations["policy"].terms["joint_pos_rel"].noise = None
+    env = make(cfg, device)
+    step(env)
+    noise = NoiseWithBiasCfg(noise=ConstantNoiseCfg(bias=1.0), bias=ConstantNoiseCfg(bias=4.0))
+    term = env.observation_manager.get_term_cfg("policy/joint_pos_rel")
+    if in_place:
+        term.noise = noise
+    else:
+        env.observation_manager.set_term_cfg("policy/joint_pos_rel", dataclasses.replace(term, noise=noise))
+    obs, *_ = step(env)
+    assert torch.equal(obs["policy"][:, :2], env.scene["robot"].data.joint_pos + 5.0)
+    assert recordings(env) == 2
+    assert "observation term 'policy/joint_pos_rel': its memory" in step_report(env).islands
 
 
 def test_parameters_of_a_term_change_with_one_new_recording(device):

@@ -133,6 +133,10 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
 
     def copy_settings(self) -> None:
         """Hands changed noise, clips and scales to the device; called between steps."""
+        for name, term in self._terms.items():
+            if term.is_plain and not _is_plain(self._cfgs[name]):
+                self._terms[name] = self._term_with_memory(name)
+                self._env.request_recording(f"{self._what(name)} has a memory now")
         for name, group in self._group_buffers.items():
             corrupt = self._groups[name].enable_corruption
             group.copy_settings(
@@ -213,7 +217,10 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
             return _Term(is_plain=False, value=None)
         if _is_plain(cfg):
             return _Term(is_plain=True, value=None)
-        return _Term(is_plain=False, value=torch.zeros(shape, device=self.device))
+        return self._term_with_memory(name)
+
+    def _term_with_memory(self, name: str) -> _Term:
+        return _Term(is_plain=False, value=torch.zeros(self._pipelines[name].value_shape, device=self.device))
 
     def _make_group(self, name: str, cfg: ObservationGroupCfg, flat: bool) -> Group:
         if flat:
