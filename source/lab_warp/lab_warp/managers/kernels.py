@@ -153,10 +153,8 @@ def follow_metrics(
             values[env, term] = so_far + (value - so_far) / float(steps[env])
         elif modes[term] == SUM:
             values[env, term] = so_far + value
-        elif modes[term] == LAST or first:
-            values[env, term] = value
-        else:
-            values[env, term] = wp.max(so_far, value)
+        elif modes[term] == LAST or first or wp.isnan(value) or value > so_far:
+            values[env, term] = value  # also a NaN, which then stays
 
 
 @wp.kernel
