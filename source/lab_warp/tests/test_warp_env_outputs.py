@@ -9,8 +9,8 @@ import pytest
 import torch
 import warp as wp
 
-from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnvCfg
-from lab_core.managers import EventTermCfg
+from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnvCfg, make_env
+from lab_core.managers import EventTermCfg, MetricTermCfg
 from lab_core.signals import NoiseWithBiasCfg, UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp.envs import DirectRLEnvWarp, ManagerBasedRLEnvWarp, build_env
@@ -245,6 +245,32 @@ def test_direct_environments_refuse_noise_with_a_memory():
     noise = UniformNoiseCfg(n_min=-0.1, n_max=0.1)
     with pytest.raises(ValueError, match="has a memory"):
         build_env(direct_cfg(observation_noise=NoiseWithBiasCfg(noise=noise, bias=noise)))
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_the_maximum_of_an_episode_with_a_nan_is_one(frontend):
+    shown = torch.zeros(N)
+    cfg = manager_cfg()
+    cfg.metrics = {"most": MetricTermCfg(func=lambda env: shown, mode="max")}
+    env = make_env(cfg, frontend=frontend)
+    most = []
+    for value in (-3.0, -1.0, -2.0, float("nan"), 5.0):
+        shown.fill_(value)
+        env.step(torch.zeros(N, 1))
+        most.append(env.metrics_manager._values[0, 0].item())
+    assert most == pytest.approx([-3.0, -1.0, -1.0, float("nan"), float("nan")], nan_ok=True)
+
+
+@pytest.mark.parametrize("make_cfg", CFGS)
+def test_an_action_can_be_processed_and_applied_by_hand(make_cfg, device):
+    """As a replay of recorded actions does."""
+    env, by_hand = build_env(make_cfg(), device), build_env(make_cfg(), device)
+    action = torch.full((N, 1), 0.3, device=device)
+    env.step(action)
+    by_hand._process_action(action)
+    by_hand._apply_action()
+    efforts = [one.scene["robot"].data.joint_effort_target for one in (env, by_hand)]
+    assert efforts[0].any() and torch.equal(*efforts)
 
 
 def test_a_configuration_without_a_twin_is_refused():

@@ -108,9 +108,6 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
     def _take_action(self, actions: torch.Tensor) -> None:
         self._given.copy_(self._action_check.shaped(actions))
 
-    def _process_action(self, actions: torch.Tensor) -> None:
-        self._take_action(actions)
-
     def _raise_for_invalid_actions(self) -> None:
         self._action_check.raise_for_invalid()
 

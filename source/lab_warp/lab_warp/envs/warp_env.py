@@ -319,6 +319,11 @@ class WarpEnv(RLEnv):
     def _copy_settings(self) -> None:
         """Hands changed settings to the device, before the recorded stage."""
 
+    def _process_action(self, actions: torch.Tensor) -> None:
+        """For those who make a step by hand, as a replay does."""
+        self._take_action(actions)
+        self._process()
+
     def _process(self) -> None:
         """Processes the action."""
 
