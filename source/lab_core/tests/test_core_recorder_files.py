@@ -21,6 +21,7 @@ from lab_core.recorder import (
     RecorderError,
     RecorderManager,
     RecorderTermCfg,
+    RetentionCfg,
 )
 from lab_core.recorder.presets import action_state_terms, transition_terms
 from lab_core.recorder.reader import RecordedDataset
@@ -77,7 +78,7 @@ def test_r1_layout(tmp_path):
         assert dict(file.attrs) == {"format_version": 1, "lab_version": 1}
         assert set(file["data"].attrs) == {
             *("total", "env_args", "quaternion", "names", "step_dt", "physics_dt", "decimation", "physics"),
-            *("physics_fingerprint", "config_hash", "versions", "git", "initial_keys"),
+            *("physics_fingerprint", "config_hash", "versions", "git", "command", "initial_keys"),
         }
         assert {name: value.item() if hasattr(value, "item") else value for name, value in
                 file["data/demo_4"].attrs.items()} == {
@@ -118,7 +119,7 @@ def test_r1_what_robomimic_does_with_a_file_works(tmp_path):
 def test_r2_read_values_are_those_that_were_recorded(tmp_path, device):
     env = make(tmp_path, terms=transition_terms(), device=device)
     collector = EpisodeCollector()
-    env.recorder_manager.retention._sinks.append(collector)
+    env.recorder_manager.retention.sinks.append(collector)
     run(env, 23)
     env.close()
     dataset = RecordedDataset(tmp_path)
@@ -278,6 +279,15 @@ class TestExistingFiles:
         record(tmp_path, steps=0)
         assert not list(tmp_path.iterdir())
         record(tmp_path)
+
+    def test_a_recorder_that_is_refused_leaves_no_file(self, tmp_path):
+        cfg = analytic_cartpole_env_cfg(2)
+        retention = RetentionCfg(memory_limit_gib=1e-7)
+        dataset = DatasetCfg(folder=tmp_path / "out")
+        cfg.recorder = RecorderCfg(terms=action_state_terms(), retention=retention, dataset=dataset)
+        with pytest.raises(RecorderError, match="would keep"):
+            cfg.build()
+        assert not list(tmp_path.iterdir())
 
     def test_a_folder_that_cannot_be_made(self, tmp_path):
         (tmp_path / "file").write_text("")

@@ -229,6 +229,8 @@ def _facts(dataset: RecordedDataset) -> list[tuple[str, str]]:
     rows.append(("quaternions in the file", dataset.quaternion_order))
     for package, version in json.loads(attributes.get("versions", "{}")).items():
         rows.append((f"version of {package}", version))
+    if "command" in attributes:
+        rows.append(("command", " ".join(json.loads(attributes["command"]))))
     git = json.loads(attributes.get("git", "null"))
     if git:
         rows.append(("revision", git["revision"] + (" (changed)" if git["dirty"] else "")))

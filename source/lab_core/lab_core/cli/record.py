@@ -16,6 +16,7 @@ from lab_core.registry import get_task
 
 if TYPE_CHECKING:
     from lab_core.recorder import DatasetCfg
+    from lab_core.recorder.writer import DatasetWriter
 
 
 @dataclass(kw_only=True)
@@ -109,10 +110,12 @@ def _record(task: str, args: RecordArguments) -> int:
     cfg.scene.num_envs = min(usual, episodes) if args.num_envs is None else args.num_envs
     env = make_env(cfg, device, args.frontend)
     quota = EpisodeQuota(episodes, env.num_envs, first_to_end=args.mode == "successful")
+    writers: list[DatasetWriter] = []
     try:
         policy = make_policy(args.policy, env, args.action_noise)
         settings = RecorderCfg(terms=task_terms(env.cfg), retention=RetentionCfg(memory_limit_gib=args.memory_limit))
-        env.recorder_manager = recorder = RecorderManager(settings, env, dataset_sinks(dataset, env, quota.takes))
+        writers += dataset_sinks(dataset, env, quota.takes)
+        env.recorder_manager = recorder = RecorderManager(settings, env, writers)
         began = time.perf_counter()
         with ProgressDisplay("episodes", episodes) as progress:
 
@@ -123,7 +126,10 @@ def _record(task: str, args: RecordArguments) -> int:
             collect(env, policy, lambda: quota.reached, show, print_warning)
     finally:
         env.close()
-        print(f"Recorded {quota.taken} episodes in {dataset.folder}; see `lab data info {dataset.folder}`.")
+        for writer in writers:  # where no recorder took them over
+            writer.close()
+        if saved := sum(writer.num_saved for writer in writers):
+            print(f"Recorded {saved} episodes in {dataset.folder}; see `lab data info {dataset.folder}`.")
     return 0
 
 

@@ -297,14 +297,13 @@ class RLEnv(VectorEnv, Stateful, ABC):
         Raises:
             LabError: the state belongs to another environment.
         """
-        with torch.no_grad():
-            self.recorder_manager.interrupt(self._all)
         try:
             super().load_state_dict(state["environment"])
             self.physics.load_state_dict(state["physics"])
         except (KeyError, ValueError) as error:
             raise LabError(f"The stored environment state does not fit this environment: {error}") from error
         with torch.no_grad():
+            self.recorder_manager.interrupt(self._all)
             self.recorder_manager.record_post_reset(self._all)
 
     @property

@@ -90,7 +90,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             self._end_codes = torch.zeros(env.num_envs, dtype=torch.uint8, device=env.device)
         self._retention: Retention | None = None
         if cfg.retention is not None:
-            self._retention = Retention(cfg.retention, self._buffers, env, self._sinks(cfg, env, sinks))
+            self._retention = Retention(cfg.retention, self._buffers, env)
+            self._retention.sinks += self._sinks(cfg, env, sinks)  # files only once the memory is granted
             print(f"Recorder: {self._retention.description}", file=sys.stderr)
         elif cfg.dataset is not None or sinks:
             raise ConfigError("recorder.dataset and sinks need recorder.retention: an episode is written when it ends.")

@@ -57,6 +57,7 @@ def describe(env: RLEnv, env_name: str) -> Provenance:
         "config_hash": digest,
         "versions": json.dumps(_versions()),
         "git": json.dumps(git_revision()),
+        "command": json.dumps(sys.argv),
     }
     return Provenance(attributes, config)
 

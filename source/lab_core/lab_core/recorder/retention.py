@@ -54,11 +54,12 @@ class Retention:
         RecorderError: the ring would exceed the memory limit.
     """
 
-    def __init__(self, cfg: RetentionCfg, buffers: TransitionBuffers, env: RLEnv, sinks: Sequence[EpisodeSink]) -> None:
+    def __init__(self, cfg: RetentionCfg, buffers: TransitionBuffers, env: RLEnv) -> None:
         self._cfg = cfg
         self._env = env
         self._buffers = buffers
-        self._sinks = list(sinks)
+        self.sinks: list[EpisodeSink] = []
+        """Receivers of ended episodes."""
         self.capacity = cfg.max_episode_length or env.max_episode_length
         if self.capacity < 1:
             raise ConfigError(f"recorder.retention.max_episode_length must be positive, got {self.capacity}.")
@@ -111,7 +112,7 @@ class Retention:
         """
         self._monitor.push(end_codes)
         too_long = self._export_ended()
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink.check()
         if self._cfg.on_overflow == "error" and too_long.any():
             worlds = np.flatnonzero(too_long)
@@ -158,7 +159,7 @@ class Retention:
         try:
             self.interrupt(torch.ones_like(success), success)
         finally:
-            for sink in self._sinks:
+            for sink in self.sinks:
                 sink.close()
 
     def _export_ended(self, wait: bool = False) -> np.ndarray:
@@ -175,8 +176,8 @@ class Retention:
 
     def _export(self, worlds: np.ndarray, last_step: int, codes: np.ndarray, complete: bool) -> None:
         infos = self._infos(worlds, last_step, codes, complete)
-        wanted = [[sink.accepts(info) for info in infos] for sink in self._sinks]
-        for sink, wants in zip(self._sinks, wanted, strict=True):
+        wanted = [[sink.accepts(info) for info in infos] for sink in self.sinks]
+        for sink, wants in zip(self.sinks, wanted, strict=True):
             for part in self._parts([info for info, want in zip(infos, wants, strict=True) if want]):
                 sink.write(self._gather(part, last_step))
         self._episodes[worlds] += 1

@@ -61,6 +61,11 @@ class DatasetWriter:
         self._thread = threading.Thread(target=self._run, name=f"recorder {cfg.name}", daemon=True)
         self._thread.start()
 
+    @property
+    def num_saved(self) -> int:
+        """Episodes of this writer in finished files."""
+        return self.index.episodes - self._resumed
+
     def accepts(self, info: EpisodeInfo) -> bool:
         return self._accepts(info)
 
@@ -72,7 +77,7 @@ class DatasetWriter:
     def check(self) -> None:
         if self._failure is not None:
             self._reported = True
-            lost = self._received - (self.index.episodes - self._resumed)
+            lost = self._received - self.num_saved
             raise RecorderError(
                 f"{self._failure} Saved are {len(self.index.shards)} files with {self.index.episodes} episodes in "
                 f"{self.cfg.folder}; {lost} episodes are lost."
