@@ -10,7 +10,7 @@ import torch
 import warp as wp
 
 from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnvCfg, make_env
-from lab_core.managers import EventTermCfg, MetricTermCfg
+from lab_core.managers import EventTermCfg, ManagerTermBase, MetricTermCfg, ObservationTermCfg
 from lab_core.signals import NoiseWithBiasCfg, UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp.envs import DirectRLEnvWarp, ManagerBasedRLEnvWarp, build_env
@@ -136,6 +136,23 @@ def direct_cfg(**changes: Any) -> CountingCfg:
 
 def manager_cfg(episode_length_s: float = 0.5) -> ManagerBasedRLEnvCfg:
     return analytic_cartpole_env_cfg(N, episode_length_s)
+
+
+class steps_seen(ManagerTermBase):
+    """Observation of how often it was asked; looking at the end of a step does not count."""
+
+    def __init__(self, cfg: Any, env: Any) -> None:
+        super().__init__(cfg, env)
+        self._count = torch.zeros(env.num_envs, 1)
+
+    def __call__(self, env: Any) -> torch.Tensor:
+        return self._count.add_(1.0)
+
+
+@twin_of(steps_seen)
+class StepsSeenWarp(ManagerTermBase):
+    def __call__(self, env: Any, out: wp.array) -> None:
+        raise AssertionError("The twin of an observation with a memory was used.")
 
 
 CFGS = [pytest.param(manager_cfg, id="managers"), pytest.param(direct_cfg, id="direct")]
@@ -271,6 +288,20 @@ def test_an_action_can_be_processed_and_applied_by_hand(make_cfg, device):
     by_hand._apply_action()
     efforts = [one.scene["robot"].data.joint_effort_target for one in (env, by_hand)]
     assert efforts[0].any() and torch.equal(*efforts)
+
+
+def test_an_observation_with_a_memory_runs_in_torch_though_it_has_a_twin():
+    cfg = manager_cfg(5.0)
+    cfg.observations["policy"].terms["seen"] = ObservationTermCfg(func=steps_seen)
+    env = ManagerBasedRLEnvWarp(cfg)
+    seen = []
+    for mask in (None, [1], None):
+        obs, *_ = env.reset(mask=mask) if mask else env.step(torch.zeros(N, 1))
+        seen.append(obs["policy"][:2, -1].tolist())
+    assert seen == [[2.0, 2.0], [2.0, 3.0], [3.0, 4.0]]
+    assert "observation term 'policy/seen': its memory" in step_report(env).islands
+    env.observation_manager.set_term_cfg("policy/seen", ObservationTermCfg(func=steps_seen))
+    env.step(torch.zeros(N, 1))
 
 
 def test_a_configuration_without_a_twin_is_refused():

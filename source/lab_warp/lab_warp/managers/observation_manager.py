@@ -14,6 +14,7 @@ import warp as wp
 
 from lab_core.managers import ManagerTermBase, ObservationGroupCfg, ObservationManager, ObservationTermCfg
 from lab_core.managers.observation_manager import GroupObservation
+from lab_core.state import named_tensors
 from lab_warp.capture import eager
 from lab_warp.managers import kernels
 from lab_warp.managers.noise import has_no_memory, noise_settings
@@ -93,16 +94,15 @@ class _Term:
 class ObservationManagerWarp(WarpTerms, ObservationManager):
     """Computes the groups. Twins write into the columns of their group, and one kernel per group finishes them.
 
-    Terms with modifiers, delays, histories or noise that has a memory go on in torch, between two graphs.
+    Terms with modifiers, delays, histories or noise that has a memory go on in torch, between two graphs. So do classes
+    with a memory, though they have a twin: the end of a step is observed without a trace in it.
     """
 
     _env: WarpEnv
 
     def __init__(self, cfg: Mapping[str, ObservationGroupCfg | None], env: WarpEnv) -> None:
-        self._uses_twins = False
-        super().__init__(cfg, env)  # in torch, which finds the shapes
-        self._uses_twins = True
         self._terms: dict[str, _Term] = {}
+        super().__init__(cfg, env)  # in torch, which finds the shapes
         self._group_buffers: dict[str, Group] = {}
         for group, group_cfg in self._groups.items():
             flat = _is_flat(group_cfg, self.group_obs_term_dim[group])
@@ -110,7 +110,7 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
                 self._terms[name] = self._make_term(name, flat)
             self._group_buffers[group] = self._make_group(group, group_cfg, flat)
         for name, term_cfg in self._cfgs.items():
-            if isinstance(term_cfg.func, type) and find_twin(term_cfg.func) and self._has_twin_value(name):
+            if isinstance(term_cfg.func, type) and self._has_twin_value(name):
                 self._build_class_term(name, term_cfg)
         self._fix_terms()
         self.copy_settings()
@@ -177,7 +177,7 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
                     continue
                 if kind.value is not None:
                     self._evaluate(full, wp.from_torch(kind.value), kind.value)
-                what = f"{self._what(full)}: " + ("its memory" if kind.value is not None else "no Warp twin")
+                what = f"{self._what(full)}: " + ("its memory" if find_twin(self._cfgs[full].func) else "no Warp twin")
                 eager(Island(what, self._pipe), full, group.out[side][term], side, mask)
             settings = group.settings
             wp.launch(
@@ -213,7 +213,8 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
 
     def _make_term(self, name: str, flat: bool) -> _Term:
         cfg, shape = self._cfgs[name], self._pipelines[name].value_shape
-        if not flat or find_twin(cfg.func) is None or len(shape) != 2:
+        has_memory = bool(named_tensors(self._class_terms.get(name)))
+        if not flat or find_twin(cfg.func) is None or len(shape) != 2 or has_memory:
             return _Term(is_plain=False, value=None)
         if _is_plain(cfg):
             return _Term(is_plain=True, value=None)
@@ -234,8 +235,12 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
         term = self._terms[name]
         return term.is_plain or term.value is not None
 
+    def _build_class_term(self, name: str, cfg: ObservationTermCfg) -> None:
+        self._builds_twin = name in self._terms and self._has_twin_value(name)
+        super()._build_class_term(name, cfg)
+
     def _term_class(self, cfg: ObservationTermCfg) -> type[ManagerTermBase]:
-        return super()._term_class(cfg) if self._uses_twins else cfg.func  # pyright: ignore[reportReturnType]
+        return super()._term_class(cfg) if self._builds_twin else cfg.func  # pyright: ignore[reportReturnType]
 
     def _recorded_settings(self, cfg: ObservationTermCfg) -> tuple[Any, ...]:
         return (*super()._recorded_settings(cfg), _is_plain(cfg))
