@@ -18,7 +18,7 @@ from lab_core.errors import ConfigError, PluginError
 _T = TypeVar("_T", bound=Callable[..., Any])
 _GROUP = "lab.twins"
 _twins: dict[Any, Callable[..., Any]] = {}
-_loaded: set[str] = set()
+_all_loaded = False
 
 
 def twin_of(original: Callable[..., Any]) -> Callable[[_T], _T]:
@@ -67,14 +67,15 @@ def all_twins() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def _load_all() -> None:
+    global _all_loaded
+    if _all_loaded:  # asking the installed packages takes milliseconds, and every term asks
+        return
     for point in entry_points(group=_GROUP):
-        if point.value in _loaded:
-            continue
         try:
             point.load()
         except Exception as error:
             raise PluginError(f"Warp twins of {point.name!r} cannot be loaded from {point.value!r}: {error}") from error
-        _loaded.add(point.value)
+    _all_loaded = True
 
 
 def _name(function: Callable[..., Any]) -> str:
