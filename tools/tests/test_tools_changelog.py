@@ -228,7 +228,7 @@ def test_break_raises_the_bounds_of_siblings(repository):
     fragment(repository, "lab_warp", "+a.removed.md", "Removed the old call.\n")
     result = release(repository, "lab_warp")
     assert result.returncode == 0, result.stdout
-    assert "lab_warp: lab_newton now require it" in result.stdout
+    assert "lab_warp: lab_newton, lab_tasks now require it" in result.stdout
     assert '"lab_warp>=0.2,<0.3"' in repository.read("source/lab_newton/pyproject.toml")
     assert '"lab_core>=0.1,<0.2"' in repository.read("source/lab_newton/pyproject.toml")
     note = repository.read("source/lab_newton/changelog.d/+lab_warp-0.2.0.changed.md")
