@@ -160,6 +160,32 @@ class TestEnds:
         start = env.recorder_manager.get_episode(0).initial["initial_state/articulation/robot/joint_position"]
         assert torch.equal(start, state["physics"]["joint_pos"][0])
 
+    def test_a_step_that_an_error_cuts_off_ends_all_episodes(self):
+        """What is recorded afterwards belongs together, although the environment was left in the middle of a step."""
+        env, episodes = make(steps=100)
+        actions = iter(range(100))
+
+        def step() -> None:
+            env.step(torch.full((N, 1), float(next(actions))))
+
+        def fail(transition) -> None:
+            if len(failures) == 0 and transition.step == 3:
+                failures.append(transition.step)
+                raise ZeroDivisionError
+
+        failures = []
+        env.recorder_manager.add_consumer(fail)
+        for _ in range(3):
+            step()
+        with pytest.raises(ZeroDivisionError):
+            step()
+        for _ in range(4):
+            step()
+        env.close()
+        assert [(len(episode), episode.info.complete) for episode in episodes] == [(4, False)] * 2 * N
+        assert episodes[0].steps["actions"].flatten().tolist() == [0, 1, 2, 3]
+        assert episodes[N].steps["actions"].flatten().tolist() == [4, 5, 6, 7]
+
     def test_a_world_whose_physics_fails_is_marked(self):
         env, episodes = make()
         run(env, 2)

@@ -352,3 +352,18 @@ class TestStorage:
         run(env, 10)
         env.close()
         assert len(RecordedDataset(tmp_path / "time").files) >= 2
+
+    @pytest.mark.slow
+    def test_r12_memory_is_flat_over_thousands_of_episodes(self, tmp_path):
+        env = make(tmp_path, num_envs=16, shard_megabytes=0.5)
+        run(env, 700)
+        before = resident_bytes()
+        run(env, 600)
+        assert resident_bytes() < 1.03 * before
+        env.close()
+        assert len(RecordedDataset(tmp_path)) == 260 * 16
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1])

@@ -72,6 +72,7 @@ def test_every_episode_is_what_a_list_would_hold(num_envs, capacity, lag, ends):
                 begun[world].append(step + 1)
         ring.start(step + 1, torch.tensor(done))
         assert ring.ring.length.tolist() == [len(items) for items in lists]
+        assert first_values(ring) == [items[-capacity:][0][0] if items else None for items in lists]
         ready = [item for item in waiting if item[0] == step - lag]
         if ready:
             lengths = [min(len(rows), capacity) for _, _, rows, _, _ in ready]
@@ -84,6 +85,12 @@ def test_every_episode_is_what_a_list_would_hold(num_envs, capacity, lag, ends):
             expected = torch.stack([row for _, _, rows, _, _ in ready for row in rows[-capacity:]])
             assert torch.equal(steps["x"], expected)
             assert x0.tolist() == [1000 * first + world for _, world, _, _, first in ready]
+
+
+def first_values(ring: Ring) -> list:
+    """What lies in the first slot of every running episode."""
+    x, start = ring.ring.steps["x"], ring.ring.start.tolist()
+    return [x[start[world], world, 0] if ring.ring.length[world] else None for world in range(ring.num_envs)]
 
 
 def test_buffers_keep_their_addresses_and_the_stated_size():

@@ -96,6 +96,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         elif cfg.dataset is not None or sinks:
             raise ConfigError("recorder.dataset and sinks need recorder.retention: an episode is written when it ends.")
         self._closed = False
+        self._step_open = False
         _close_at_exit(self)
         self._begin(torch.ones(env.num_envs, dtype=torch.bool, device=env.device))
 
@@ -181,6 +182,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
     def record_pre_step(self) -> None:
         if self._closed:
             return
+        self._settle()
         if self.cfg.poison_views:
             self._buffers.poison()
         self._record("pre_step")
@@ -194,6 +196,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             return
         self._record("post_step")
         if self._retention is not None:
+            self._step_open = True
             self._retention.ring.insert()
         for consumer in self._consumers:
             consumer(self.transition)
@@ -205,12 +208,14 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
 
     def interrupt(self, mask: torch.Tensor) -> None:
         if not self._closed and self._retention is not None:
+            self._settle()
             self._retention.interrupt(mask, self._running_success())
 
     def finish_step(self) -> None:
         if self._closed:
             return
         self.transition.step += 1
+        self._step_open = False
         if self._retention is not None:
             self._retention.finish_step(self._end_codes)
 
@@ -237,6 +242,13 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
                     self._buffers.write(self._keys[name], self._call(name))
                 except RecorderError as error:
                     raise TermError(f"{self._what(name)}: {error}") from error
+
+    def _settle(self) -> None:
+        """After an error that cut off a step, and that somebody caught: ring and host must count the same steps."""
+        if self._step_open and self._retention is not None:
+            self._step_open = False
+            self._retention.abandon_step(self._running_success())
+            self._begin(torch.ones_like(self._marked))
 
     def _begin(self, mask: torch.Tensor) -> None:
         self._record("post_reset")

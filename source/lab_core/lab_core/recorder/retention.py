@@ -60,7 +60,7 @@ class Retention:
         self._buffers = buffers
         self.sinks: list[EpisodeSink] = []
         """Receivers of ended episodes."""
-        self.capacity = cfg.max_episode_length or env.max_episode_length
+        self.capacity = env.max_episode_length if cfg.max_episode_length is None else cfg.max_episode_length
         if self.capacity < 1:
             raise ConfigError(f"recorder.retention.max_episode_length must be positive, got {self.capacity}.")
         self._monitor = EndMonitor(env.num_envs, env.device, LAG)
@@ -121,6 +121,11 @@ class Retention:
                 f"{self.capacity} steps that the recorder keeps; raise recorder.retention.max_episode_length, or set "
                 "its on_overflow to 'drop_oldest'."
             )
+
+    def abandon_step(self, success: torch.Tensor) -> None:
+        """Counts a step that an error cut off, and ends all running episodes with it, incomplete."""
+        self._monitor.push(torch.zeros_like(success, dtype=torch.uint8))
+        self.interrupt(torch.ones_like(success), success)
 
     def interrupt(self, mask: torch.Tensor, success: torch.Tensor) -> None:
         """Ends the running episodes of the worlds of ``mask`` (N,) bool, incomplete. Waits for the device."""
@@ -209,13 +214,14 @@ class Retention:
         return infos
 
     def _parts(self, infos: list[EpisodeInfo]) -> Iterator[list[EpisodeInfo]]:
-        row = self._buffers.step_layout.row_bytes
-        part: list[EpisodeInfo] = []
+        limit = BATCH_BYTES // max(1, self._buffers.step_layout.row_bytes)
+        part, steps = [], 0
         for info in infos:
-            if part and sum(other.length for other in part) * row + info.length * row > BATCH_BYTES:
+            if part and steps + info.length > limit:
                 yield part
-                part = []
+                part, steps = [], 0
             part.append(info)
+            steps += info.length
         if part:
             yield part
 

@@ -51,6 +51,7 @@ class EpisodeRing:
         capacity: int,
         lag: int,
     ) -> None:
+        self.capacity = capacity
         self.num_slots = capacity + lag
         # A world can begin lag + 1 more episodes before the host looks at one that has ended.
         self.num_starts = lag + 2
@@ -72,6 +73,11 @@ class EpisodeRing:
     def steps(self) -> dict[str, torch.Tensor]:
         """Key -> (T, N, ...), live views."""
         return {key: view for block in self._blocks for key, view in block.views.items()}
+
+    @property
+    def start(self) -> torch.Tensor:
+        """(N,) slot of the first step that is kept of each running episode; those after it follow, around the end."""
+        return (self.cursor - self.length.clamp(max=self.capacity)).remainder(self.num_slots)
 
     @property
     def num_bytes(self) -> int:
