@@ -9,7 +9,7 @@ import torch
 
 from lab_core import mdp
 from lab_core.managers import EventManager, EventTermCfg, SceneEntityCfg, TermError
-from lab_core.scene import Articulation, ArticulationCfg, ArticulationData
+from lab_core.scene import Articulation, ArticulationCfg, ArticulationData, LSTMActuatorCfg
 
 N = 1000
 ALL = torch.ones(N, dtype=torch.bool)
@@ -147,6 +147,16 @@ def test_feet_share_their_friction_unless_told_otherwise(env):
     assert env.notices == [("robot", "body_friction")] * 2
     with pytest.raises(TermError, match="friction_range must be at least 0.01, got"):
         run(env, mdp.randomize_rigid_body_material, friction_range=(0.0, 1.0))
+
+
+def test_a_network_has_no_gains_to_draw(env):
+    drive = LSTMActuatorCfg(joint_names=("knee",), network_file="none", saturation_effort=1.0, velocity_limit=1.0)
+    env.scene["robot"].cfg.actuators["drives"] = drive
+    params = {"stiffness_distribution_params": (0.8, 1.2), "operation": "scale"}
+    with pytest.raises(TermError, match=r"actuators\['drives'\].*LSTMActuatorCfg, which has no gains.*drives knee"):
+        EventManager({"gains": EventTermCfg(func=mdp.randomize_actuator_gains, params=params)}, env)
+    params["asset_cfg"] = SceneEntityCfg("robot", joint_names=("hip",))
+    EventManager({"gains": EventTermCfg(func=mdp.randomize_actuator_gains, params=params)}, env)
 
 
 def test_joint_parameters(env):

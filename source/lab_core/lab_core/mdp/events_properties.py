@@ -18,6 +18,7 @@ from lab_core.managers.manager_base import check_range
 from lab_core.managers.scene_entity_cfg import Indices
 from lab_core.masks import masked_copy_
 from lab_core.sampling import gaussian, log_uniform, uniform
+from lab_core.scene import IdealPDActuatorCfg
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -168,7 +169,23 @@ class randomize_actuator_gains(_PropertyEvent):
         stiffness_distribution_params, damping_distribution_params: see :data:`Distribution`; None leaves the gain
             alone.
         operation: see :data:`Operation`.
+
+    Raises:
+        TermError: a selected joint is driven by a network, which has no gains.
     """
+
+    def __init__(self, cfg: EventTermCfg, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        asset_cfg = cfg.params["asset_cfg"]
+        entity = env.scene[asset_cfg.name]
+        selected = {entity.joint_names[joint] for joint in asset_cfg.joint_index.tolist()}
+        for group, actuator in entity.cfg.actuators.items():
+            driven = {entity.joint_names[joint] for joint in entity.find_joints(actuator.joint_names)} & selected
+            if driven and not isinstance(actuator, IdealPDActuatorCfg):
+                raise TermError(
+                    f"actuators[{group!r}] of {asset_cfg.name!r} is a {type(actuator).__name__}, which has no gains, "
+                    f"and drives {', '.join(sorted(driven))}. Leave these joints out with asset_cfg.joint_names."
+                )
 
     def __call__(
         self,
