@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import warp as wp
 
 from lab_core import mdp
 from lab_core.envs import ManagerBasedRLEnvCfg, make_env
@@ -23,6 +24,7 @@ from lab_core.signals import ConstantNoiseCfg, NoiseWithBiasCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import rollout, step_report
+from lab_warp.twins import twin_of
 
 CUDA = pytest.param(
     "cuda:0",
@@ -143,6 +145,30 @@ def test_row_4_5_a_curriculum_that_sets_a_weight_at_every_reset_records_nothing_
     kept = env.episode_length_buf > 0
     torch.testing.assert_close(env.reward_manager.step_reward[kept, column], -0.005 * speed[kept])
     assert env.extras["log"]["Curriculum/cart_vel"] == pytest.approx(-0.005)
+
+
+def one(env: Any, mask: torch.Tensor) -> float:
+    return 1.0
+
+
+def two(env: Any, mask: torch.Tensor) -> float:
+    return 2.0
+
+
+@twin_of(two)
+def two_warp(env: Any, mask: wp.array, out: wp.array) -> None:
+    out.fill_(2.0)
+
+
+def test_a_curriculum_term_that_gets_a_twin_logs_on():
+    cfg = cartpole()
+    cfg.curriculum["level"] = CurriculumTermCfg(func=one)
+    env = make(cfg)
+    for func, value in ((one, 1.0), (two, 2.0), (one, 1.0)):
+        env.curriculum_manager.set_term_cfg("level", CurriculumTermCfg(func=func))
+        env.reset()
+        step(env)
+        assert env.extras["log"]["Curriculum/level"] == value
 
 
 @pytest.mark.parametrize("frontend", ["torch", "warp"])

@@ -40,6 +40,13 @@ class WarpEpisodeLog(EpisodeLog):
         slots = self._buffer[first : first + len(names)]
         return wp.from_torch(slots), slots
 
+    def slot(self, name: str) -> tuple[wp.array, torch.Tensor]:
+        """Returns the slot (1,) of a name, taken or new."""
+        if name not in self._slots:
+            return self.reserve([name])
+        slot = self._buffer[self._slots[name]].unsqueeze(0)
+        return wp.from_torch(slot), slot
+
     def put(self, name: str, value: torch.Tensor | float, reset_count: torch.Tensor) -> None:
         """Stores a value of torch code, which may come under a new name, if anything was reset."""
         is_new = name not in self._slots

@@ -32,6 +32,11 @@ class CurriculumManagerWarp(WarpTerms, CurriculumManager):
 
     _state_exclude = ("_slots",)
 
+    def set_term_cfg(self, name: str, cfg: CurriculumTermCfg) -> None:
+        super().set_term_cfg(name, cfg)
+        if name not in self._slots and self._twin(name) is not None:
+            self._slots[name] = self._env.log.slot(f"Curriculum/{name}")
+
     @property
     def recordable(self) -> bool:
         """Whether all terms can be recorded."""
