@@ -29,6 +29,7 @@ MANAGER_TASKS = (
 TASKS = (*MANAGER_TASKS, "Lab-Cartpole-Direct", "Lab-Ant-Direct")
 QUICK = ("Lab-Cartpole", "Lab-Cartpole-Direct", "Lab-Velocity-Flat-Go2")
 N = 4
+LONG = (pytest.mark.slow, pytest.mark.long)
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
@@ -106,7 +107,7 @@ def edited_rollout(env: RLEnv, steps: int) -> list[dict[str, torch.Tensor]]:
 
 @pytest.mark.parametrize(
     ("task", "steps"),
-    [(task, 60) for task in QUICK] + [pytest.param(task, 1000, marks=pytest.mark.slow) for task in TASKS],
+    [(task, 60) for task in QUICK] + [pytest.param(task, 1000, marks=LONG) for task in TASKS],
 )
 def test_row_3_10_captured_equals_eager_bitwise(task, steps, monkeypatch):
     captured = make(task)
@@ -164,6 +165,7 @@ def test_row_1_5_and_3_11_a_step_of_every_task_is_one_graph(task):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=[pytest.mark.gpu, NEEDS_CUDA])])
 @pytest.mark.parametrize("task", TASKS)
 def test_row_3_21_memory_is_flat_and_nothing_is_recorded_anew(task, device):
