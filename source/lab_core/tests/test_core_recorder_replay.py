@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 import torch
 
@@ -211,6 +214,62 @@ class TestPolicies:
         monkeypatch.setattr("lab_core.recorder.policies.resolve_reference", {"my:function": narrow}.__getitem__)
         with pytest.raises(ConfigError, match=r"'my:function' must return actions \(4, 1\), got \(4,\)"):
             make_policy("my:function", env)(env.get_observations())
+
+
+class TestOnnxPolicies:
+    """``actions = obs @ weights``, with metadata as `lab export` writes them."""
+
+    @pytest.fixture
+    def write(self, tmp_path):
+        onnx = pytest.importorskip("onnx")
+        pytest.importorskip("onnxruntime")
+
+        def write(width: int, groups: list[str]) -> str:
+            weights = onnx.numpy_helper.from_array(np.arange(width, dtype=np.float32)[:, None], "weights")
+            tensor = onnx.helper.make_tensor_value_info
+            graph = onnx.helper.make_graph(
+                [onnx.helper.make_node("MatMul", ["obs", "weights"], ["actions"])],
+                "policy",
+                [tensor("obs", onnx.TensorProto.FLOAT, ["batch", width])],
+                [tensor("actions", onnx.TensorProto.FLOAT, ["batch", 1])],
+                [weights],
+            )
+            model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+            terms = [{"group": group, "name": name} for group in groups for name in ("a", "b")]
+            model.metadata_props.add(key="lab", value=json.dumps({"observations": terms} if groups else {}))
+            onnx.save(model, tmp_path / "policy.onnx")
+            return str(tmp_path / "policy.onnx")
+
+        return write
+
+    @pytest.fixture
+    def env(self):
+        cfg = analytic_cartpole_env_cfg(4)
+        cfg.observations["extra"] = copy.deepcopy(cfg.observations["policy"])
+        cfg.observations["extra"].terms["joint_vel_rel"] = None
+        return cfg.build()
+
+    def test_it_reads_the_groups_that_its_metadata_name(self, env, write):
+        observations = env.get_observations()
+        joined = torch.cat([observations["extra"], observations["policy"]], dim=-1)
+        actions = make_policy(write(6, ["extra", "policy"]), env)(observations)
+        assert torch.allclose(actions, joined @ torch.arange(6.0)[:, None], atol=1e-5)
+        actions = make_policy(write(4, []), env)(observations)
+        assert torch.allclose(actions, observations["policy"] @ torch.arange(4.0)[:, None], atol=1e-5)
+
+    def test_a_policy_of_another_task_is_refused(self, env, write):
+        with pytest.raises(ConfigError, match=r"policy.onnx reads 5 observations; \['policy'\] of this task have 4"):
+            make_policy(write(5, ["policy"]), env)
+        with pytest.raises(
+            ConfigError, match=r"reads the observation groups \['camera'\]; the task has \['extra', 'po"
+        ):
+            make_policy(write(4, ["camera"]), env)
+
+    def test_a_file_of_another_kind_is_refused(self, env, tmp_path):
+        pytest.importorskip("onnxruntime")
+        (tmp_path / "policy.onnx").write_text("hello")
+        with pytest.raises(ConfigError, match="policy.onnx is no ONNX policy"):
+            make_policy(str(tmp_path / "policy.onnx"), env)
 
 
 class TestQuota:
