@@ -63,7 +63,12 @@ class Stateful:
         if problems:
             raise StateError(f"State does not fit {type(self).__name__}:\n  " + "\n  ".join(sorted(problems)))
         for path, leaf in leaves.items():
-            _write(leaf, state[path])
+            if isinstance(leaf, _Field):
+                _write(leaf, state[path])
+        # Setting a field may draw random numbers or build objects anew: what it left behind is written last.
+        for path, leaf in _walk(self):
+            if not isinstance(leaf, _Field):
+                _write(leaf, state[path])
 
     def _state_items(self) -> Iterable[tuple[str, Any]]:
         """Attributes to search for state. Extend it for state that is no attribute, such as views of foreign memory."""

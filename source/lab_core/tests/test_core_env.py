@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from lab_core import mdp
 from lab_core.config import MISSING
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import ConfigError, IncompleteConfigError, LabError
-from lab_core.managers import EventTermCfg, ManagerTermBase, RewardTermCfg
+from lab_core.managers import CurriculumTermCfg, EventTermCfg, ManagerTermBase, RewardTermCfg
+from lab_core.sampling import uniform
 from lab_core.seeding import make_generator
 from lab_core.terrain import TerrainLevels
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
@@ -277,6 +279,30 @@ def test_stored_state_continues_bit_for_bit():
     fresh.load_state_dict(state)
     assert fresh.common_step_counter == 40
     assert all(torch.equal(a, b) for a, b in zip(rollout(fresh, 80), expected, strict=True))
+
+
+def test_a_run_goes_on_bit_for_bit_after_a_curriculum_changed_a_term():
+    """The change draws new timers, which must not replace those that were stored."""
+
+    def shift(env, mask):
+        data = env.scene["robot"].data
+        moved = data.joint_vel + uniform(-0.5, 0.5, data.joint_vel.shape, env.generator)
+        env.scene["robot"].write_joint_state(data.joint_pos, moved, mask)
+
+    def build():
+        cfg = analytic_cartpole_env_cfg(num_envs=4)
+        cfg.events["shift"] = EventTermCfg(func=shift, mode="interval", interval_range_s=(0.3, 0.6))
+        params = {"manager_name": "event", "term_name": "shift", "num_steps": 3}
+        params["changes"] = {"interval_range_s": (0.1, 0.4)}
+        cfg.curriculum["shift"] = CurriculumTermCfg(func=mdp.modify_term_cfg, params=params)
+        return cfg.build()
+
+    env, fresh = build(), build()
+    for _ in range(10):
+        env.step(torch.ones(4, 1))
+    fresh.load_state_dict(env.state_dict())
+    for _ in range(40):
+        assert torch.equal(fresh.step(torch.ones(4, 1))[0]["policy"], env.step(torch.ones(4, 1))[0]["policy"])
 
 
 def test_stored_state_of_another_environment_is_refused():
