@@ -154,7 +154,7 @@ class WarpEnv(RLEnv):
             extras["final_obs"] = copy_observations(self._end_observations())
         if not self.cfg.is_finite_horizon:
             extras["time_outs"] = cut_off
-        extras["reset_count"] = self.reset_count.clone().squeeze(0)
+        extras["reset_count"] = self.reset_count.long().squeeze(0)
         extras["log"] = self._log.values()
         self.extras = extras
         return copy_observations(self._observations), self.reward_buf.clone(), terminated, truncated, extras
