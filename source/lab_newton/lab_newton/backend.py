@@ -25,11 +25,9 @@ from lab_newton.actuators import EntityActuators
 from lab_newton.camera import CameraRenderer
 from lab_newton.compile import (
     MUJOCO_MODULES,
-    Progress,
     compile_modules,
     leave_out_derivatives,
     load_kernels,
-    quiet_warp,
 )
 from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.entity import Entity
@@ -41,6 +39,7 @@ from lab_newton.solver import Solver
 from lab_newton.terrain import Ground
 from lab_newton.wrench import ExternalWrench
 from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
+from lab_warp.progress import Progress, quiet_warp
 
 if TYPE_CHECKING:
     from lab_core.mdp import SettableCommandTerm

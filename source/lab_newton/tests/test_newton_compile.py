@@ -1,37 +1,14 @@
-"""The word to the user while kernels compile."""
+"""What is compiled before the first step."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
-import pytest
 import warp as wp
 
-from lab_newton.compile import MUJOCO_MODULES, Progress, compile_modules, quiet_warp
-
-
-def test_nothing_is_said_when_it_is_quick(capfd):
-    with Progress("Compiling", quiet_for=60.0):
-        pass
-    assert capfd.readouterr().err == ""
-
-
-def test_what_takes_long_says_how_far_it_is(capfd):
-    with Progress("Compiling", quiet_for=0.0, interval=0.001) as progress:
-        progress.show("3/7 modules")
-        time.sleep(0.1)
-    lines = capfd.readouterr().err.splitlines()
-    assert "Compiling: 3/7 modules, 0 s" in lines
-    assert lines[-1].startswith("Compiling: done, ")
-
-
-def test_a_failure_is_not_called_done(capfd):
-    with pytest.raises(RuntimeError), Progress("Compiling", quiet_for=0.0, interval=0.001):
-        time.sleep(0.1)
-        raise RuntimeError
-    assert capfd.readouterr().err.splitlines()[-1].startswith("Compiling: failed, ")
+from lab_newton.compile import MUJOCO_MODULES, compile_modules
+from lab_warp.progress import Progress, quiet_warp
 
 
 def test_every_listed_module_exists_and_is_loaded():
@@ -44,13 +21,6 @@ def test_every_listed_module_exists_and_is_loaded():
     with quiet_warp():
         compile_modules(MUJOCO_MODULES, wp.get_device("cpu"), Counter(""))
     assert Counter.texts[-1] == f"{len(MUJOCO_MODULES)}/{len(MUJOCO_MODULES)} modules"
-
-
-def test_warp_is_only_quiet_inside():
-    before = wp.config.log_level
-    with quiet_warp():
-        assert wp.config.log_level >= wp.LOG_WARNING
-    assert wp.config.log_level == before
 
 
 def test_a_backend_does_not_wait_for_the_viewer():

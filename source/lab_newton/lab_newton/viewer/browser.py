@@ -13,11 +13,11 @@ import warp as wp
 from newton.viewer import ViewerViser
 
 from lab_core.scene import CameraCfg
-from lab_newton.compile import quiet_warp
 from lab_newton.viewer.address import free_port
 from lab_newton.viewer.command_folder import CommandFolder
 from lab_newton.viewer.events import PageEvents
 from lab_newton.viewer.view_folder import ViewFolder
+from lab_warp.progress import quiet_warp
 
 if TYPE_CHECKING:
     from lab_core.mdp import SettableCommandTerm

@@ -20,6 +20,7 @@ from lab_warp.capture import CaptureContext, StageReport, captured, captured_sta
 from lab_warp.envs.log import WarpEpisodeLog
 from lab_warp.managers import EventManagerWarp, kernels
 from lab_warp.managers.terms import Island
+from lab_warp.progress import Progress, quiet_warp
 from lab_warp.rng import WarpRng
 from lab_warp.scene import write_default_state
 from lab_warp.views import share_articulation
@@ -87,6 +88,7 @@ class WarpEnv(RLEnv):
         )
         self.log = self._log = WarpEpisodeLog(self.device)
         self._pending_recording = ""
+        self._has_run: set[str] = set()
         self._replaced: list[object] = []
         self._recording = False
         self.physics.rebuild_callbacks.append(lambda: self.request_recording("the physics was rebuilt"))
@@ -116,7 +118,8 @@ class WarpEnv(RLEnv):
                 self._record_anew()
             self._reset_mask, self._reset_ids = self.reset_mask, None
             self._common_step_counter += 1  # now, for what runs between graphs; the device counts after the physics
-            self._step()
+            with self._first_run("the step"):
+                self._step()
             self.recorder_manager.finish_step()
             return self._results()
 
@@ -226,7 +229,8 @@ class WarpEnv(RLEnv):
             self.reset_count.copy_(mask.sum())
             self._reset_mask, self._reset_ids = self.reset_mask, None
             if state is None:
-                self._reset_stage()
+                with self._first_run("resets"):
+                    self._reset_stage()
             else:
                 self._begin_reset_stage()
                 self.scene.set_state(state, mask, is_relative)
@@ -234,7 +238,8 @@ class WarpEnv(RLEnv):
             self.recorder_manager.reset(mask)
             self.recorder_manager.record_post_reset(mask)
             before = copy_observations(self._observations)
-            self._observe_reset_stage()
+            with self._first_run("observations"):
+                self._observe_reset_stage()
             _put_back(self._observations, before, ~mask)
         self.extras = {"log": self._log.values()}
         return self.get_observations(), self.extras
@@ -281,6 +286,17 @@ class WarpEnv(RLEnv):
                 yield
         finally:
             self.request_recording("its stages are no longer marked")
+
+    @contextmanager
+    def _first_run(self, what: str) -> Iterator[None]:
+        """Around a stage: kernels that are launched for the first time may have to be compiled."""
+        if what in self._has_run:
+            yield
+            return
+        with quiet_warp(), Progress("Compiling kernels (first run only)") as progress:
+            progress.show(what)
+            yield
+        self._has_run.add(what)
 
     def _record_anew(self) -> None:
         for stage in captured_stages(self):
