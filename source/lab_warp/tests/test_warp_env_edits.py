@@ -17,6 +17,7 @@ from lab_core.envs import ManagerBasedRLEnvCfg, make_env
 from lab_core.managers import (
     CurriculumTermCfg,
     EventTermCfg,
+    ManagerTermBase,
     RewardTermCfg,
     SceneEntityCfg,
 )
@@ -130,6 +131,29 @@ def test_row_4_4_a_term_set_to_its_own_configuration_records_nothing(manager):
         terms.set_term_cfg(name, copy.deepcopy(terms.get_term_cfg(name)))
     step(env, 20)
     assert [report.num_recordings for report in env.capture_report()] == [1, 1, 1]
+
+
+class count_calls(ManagerTermBase):
+    """How often it was asked."""
+
+    def __init__(self, cfg: RewardTermCfg, env: Any) -> None:
+        super().__init__(cfg, env)
+        self.calls = torch.zeros(env.num_envs, device=env.device)
+
+    def __call__(self, env: Any) -> torch.Tensor:
+        return self.calls.add_(1.0)
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_a_class_term_rests_while_its_weight_is_0(frontend):
+    cfg = cartpole()
+    cfg.rewards = {"calls": RewardTermCfg(func=count_calls, weight=1.0)}
+    env = make_env(cfg, frontend=frontend)
+    rewards = []
+    for weight in (1.0, 1.0, 0.0, 0.0, 1.0, 1.0):
+        env.reward_manager.weights = {"calls": weight}
+        rewards.append(env.step(torch.zeros(N, 1))[1][0].item() / env.step_dt)
+    assert rewards == pytest.approx([1.0, 2.0, 0.0, 0.0, 3.0, 4.0])
 
 
 def test_row_4_5_a_curriculum_that_sets_a_weight_at_every_reset_records_nothing_anew():

@@ -15,6 +15,7 @@ from lab_core.managers import FiniteActionCheck
 from lab_warp.envs.warp_env import WarpEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.noise import ColumnNoise
+from lab_warp.views import share
 
 
 class DirectRLEnvWarp(WarpEnv, RLEnv):
@@ -56,9 +57,8 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
         self._observations = {"policy": self._now}
         self.final_obs_buf = {"policy": self._end} if cfg.compute_final_obs else {}
         self._log_slots, _ = self.log.reserve(self.log_names)
-        shared = ("actions", "prev_actions", "given", "flags", "rows", "is_time_out", "dones", "last_dones")
-        for name in shared:
-            setattr(self.warp, name, wp.from_torch(getattr(self, name if hasattr(self, name) else f"_{name}")))
+        names = ("actions", "prev_actions", "_given", "_flags", "_rows", "_is_time_out", "_dones", "_last_dones")
+        vars(self.warp).update(vars(share(self, names)))
         self.warp.reward = wp.from_torch(self.reward_buf)
         self.warp.non_finite = wp.from_torch(self.physics.non_finite)
         self.warp.invalid_action = wp.from_torch(self._action_check.non_finite_action)

@@ -22,7 +22,8 @@ class RewardManagerWarp(WarpTerms, RewardManager):
     """Computes ``reward = sum(weight * term) * dt``.
 
     Weights lie on the device, so that a change acts on the next step without a new recording; only a term whose weight
-    was 0 when the step was recorded is not in it and needs one.
+    was 0 when the step was recorded is not in it and needs one. So does a class term whose weight becomes 0: what it
+    remembers must not go on.
     """
 
     _env: WarpEnv
@@ -51,8 +52,12 @@ class RewardManagerWarp(WarpTerms, RewardManager):
         self._device_weights.copy_(torch.tensor(weights))
         self._copied_weights = weights
         evaluated = self._evaluated
-        if evaluated is not None and any(cfg.weight for name, cfg in self._cfgs.items() if name not in evaluated):
+        if evaluated is None:
+            return
+        if any(cfg.weight for name, cfg in self._cfgs.items() if name not in evaluated):
             self._env.request_recording("a reward term's weight is no longer 0")
+        elif any(self._cfgs[name].weight == 0.0 for name in evaluated & self._class_terms.keys()):
+            self._env.request_recording("a reward term with a memory has the weight 0 now and must rest")
 
     def compute(self, dt: float) -> torch.Tensor:
         self._evaluated = evaluated = {name for name, cfg in self._cfgs.items() if cfg.weight != 0.0}

@@ -40,7 +40,7 @@ class WarpTerms(ManagerBase[Any]):
     """
 
     _env: WarpEnv
-    _state_exclude = ("_islands", "_live_params")
+    _state_exclude = ("_islands", "_live_params", "_fixed_by_recording")
 
     def _term_class(self, cfg: Any) -> type[ManagerTermBase]:
         twin = find_twin(cfg.func)
