@@ -33,8 +33,11 @@ LONG = (pytest.mark.slow, pytest.mark.long)
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-def make(task: str, device: str = "cpu", num_envs: int = N, episode_steps: int = 20) -> WarpEnv:
+def make(
+    task: str, device: str = "cpu", num_envs: int = N, episode_steps: int = 20, deterministic: bool = False
+) -> WarpEnv:
     cfg = get_task(task).make_env_cfg()
+    cfg.deterministic = deterministic
     cfg.scene.num_envs = num_envs
     cfg.episode_length_s = episode_steps * cfg.decimation * cfg.physics.dt
     for event in cfg.events.values():
@@ -140,6 +143,18 @@ def test_row_3_10_captured_equals_eager_on_a_gpu(task, monkeypatch):
                 torch.testing.assert_close(
                     ours[name], value, rtol=1e-3, atol=1e-3, msg=lambda text, at=f"step {step}, {name}": f"{at}: {text}"
                 )
+
+
+@pytest.mark.gpu
+@NEEDS_CUDA
+@pytest.mark.parametrize("task", TASKS)
+def test_row_3_10_captured_equals_eager_bitwise_on_a_deterministic_gpu(task, monkeypatch):
+    steps = 48
+    expected = edited_rollout(make(task, "cuda:0", episode_steps=10, deterministic=True), steps)
+    monkeypatch.setenv("LAB_CAPTURE", "0")
+    eager = edited_rollout(make(task, "cuda:0", episode_steps=10, deterministic=True), steps)
+    assert_same_results(eager, expected)
+    assert sum(int(result["reset_count"]) for result in expected) >= N
 
 
 @pytest.mark.parametrize("task", [task for task in MANAGER_TASKS if "Rough" not in task])
