@@ -88,7 +88,7 @@ def test_a_recorder_has_a_stage():
     with env.mark_stages(marks.append):
         env.step(torch.zeros(4, 1))
     assert [mark for mark in marks if mark != "recorder"] == ["", *STEP]
-    assert marks.count("recorder") == 6
+    assert marks.count("recorder") == 7
     env.close()
 
 

@@ -20,7 +20,8 @@ WATCHED = {
     "curriculum_manager": ("compute", "reset"),
     "metrics_manager": ("compute", "reset"),
     "recorder_manager": (
-        *("record_pre_step", "record_pre_physics", "record_post_step", "record_pre_reset", "record_post_reset"),
+        *("record_pre_step", "record_pre_physics", "record_post_physics", "record_post_step"),
+        *("record_pre_reset", "record_post_reset"),
         *("reset", "interrupt", "finish_step"),
     ),
     "physics": ("step", "reset", "forward"),
@@ -80,6 +81,7 @@ STEP = [
     "action_manager.apply_action",
     "recorder_manager.record_pre_physics",
     "physics.step",
+    "recorder_manager.record_post_physics",
     "termination_manager.compute",
     "reward_manager.compute",
     "command_manager.update_metrics",

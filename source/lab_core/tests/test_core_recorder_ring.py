@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab_core.masks import masked_copy_
 from lab_core.recorder import MaskedRows, RecorderError, RecordField
+from lab_core.recorder.config import PHASES
 from lab_core.recorder.monitor import EndMonitor
 from lab_core.recorder.ring import EpisodeRing, ring_bytes
 from lab_core.recorder.rows import RowLayout
@@ -34,7 +36,7 @@ class Ring:
         self.ring.insert()
 
     def start(self, step: int, mask: torch.Tensor) -> None:
-        self.starts.views(self.start_rows)["x0"].copy_(1000 * step + torch.arange(self.num_envs))
+        masked_copy_(self.starts.views(self.start_rows)["x0"], 1000 * step + torch.arange(self.num_envs), mask)
         self.ring.start_episodes(mask)
 
     def step_value(self, step: int) -> torch.Tensor:
@@ -107,9 +109,16 @@ def test_buffers_keep_their_addresses_and_the_stated_size():
 def test_beginning_an_episode_leaves_other_worlds_alone():
     ring = Ring(7, 4, 1)
     ring.start(0, torch.ones(7, dtype=torch.bool))
-    state = {**ring.ring.steps, "initial": ring.ring._initial_rows, "length": ring.ring.length}
+    state = {**ring.ring.steps, "length": ring.ring.length}
     changed = check_masked_reset(state, lambda mask: ring.start(3, mask), 7)
     assert "length" in changed and "x" not in changed
+    ring = Ring(7, 4, 1)
+    ring.start(0, torch.ones(7, dtype=torch.bool))
+    for step in range(1, 9):
+        before, mask = ring.ring._initial_rows.clone(), torch.arange(7) % 3 == step % 3
+        ring.start(step, mask)
+        assert (ring.ring._initial_rows == before).all(0)[~mask].all()
+        assert not (ring.ring._initial_rows == before).all(0)[mask].any()
 
 
 def test_amended_values_reach_only_the_latest_step_of_the_chosen_worlds():
@@ -160,10 +169,52 @@ def test_monitor_hands_out_every_step_in_order():
     monitor = EndMonitor(2, CPU, lag=4)
     taken = []
     for step in range(5):
-        monitor.push(torch.tensor([step, 10 + step], dtype=torch.uint8))
+        monitor.push(torch.tensor([step, 10 + step], dtype=torch.int32))
         taken += [(number, codes.tolist()) for number, codes in monitor.take()]
     assert monitor.lag == 0
     assert taken == [(step, [step, 10 + step]) for step in range(5)]
+
+
+TYPES = [torch.bool, torch.uint8, torch.float16, torch.bfloat16, torch.int32, torch.float32, torch.int64, torch.float64]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    fields=st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 3), max_size=2), st.sampled_from(TYPES), st.sampled_from(PHASES), st.booleans()
+        ),
+        max_size=8,
+    ),
+    seed=st.integers(0, 2**16),
+)
+def test_what_is_written_together_arrives_byte_for_byte(fields, seed):
+    """Values of every type, also those that are parts of a larger tensor, by one write per phase."""
+    generator = torch.Generator().manual_seed(seed)
+    values = {}
+    for i, (shape, dtype, _, part) in enumerate(fields):
+        whole = torch.randint(0, 256, (3, 2 if part else 1, *shape, dtype.itemsize), generator=generator)
+        limit = 2 if dtype == torch.bool else 256
+        values[f"f{i}"] = (whole % limit).to(torch.uint8).view(dtype)[:, 0].squeeze(-1)
+    buffers = TransitionBuffers(3, CPU)
+    for (*_, phase, _), (key, value) in zip(fields, values.items(), strict=True):
+        buffers.declare(key, torch.zeros_like(value), phase)
+    buffers.allocate()
+    for phase in PHASES:
+        buffers.write({key: value for key, value in values.items() if buffers.fields[key].phase == phase})
+    buffers.begin(torch.tensor([True, False, True]))
+    for key, value in values.items():
+        worlds = [0, 2] if buffers.fields[key].phase == "post_reset" else [0, 1, 2]
+        assert same_bytes(buffers.values[key][worlds], value[worlds])
+
+
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    a, b = (x.clone(memory_format=torch.contiguous_format).reshape(-1) for x in (a, b))
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+
+
+def write(buffers: TransitionBuffers, key: str, value) -> None:
+    buffers.write(buffers.checked(key, value))
 
 
 class TestTransitionBuffers:
@@ -176,15 +227,15 @@ class TestTransitionBuffers:
 
     def test_nested_values_become_paths(self):
         buffers = self.make(a={"b": torch.zeros(2, 3), "c": {"d": torch.zeros(2, dtype=torch.int64)}})
-        buffers.write("a", {"b": torch.ones(2, 3), "c": {"d": torch.tensor([4, 5])}})
+        write(buffers, "a", {"b": torch.ones(2, 3), "c": {"d": torch.tensor([4, 5])}})
         assert buffers.fields["a/c/d"].dtype == torch.int64 and buffers.fields["a/b"].shape == (3,)
         assert buffers.values["a/c/d"].tolist() == [4, 5]
         assert nested(buffers.values)["a"]["b"].sum() == 6
 
     def test_masked_rows_keep_what_they_held_and_say_so(self):
         buffers = self.make(a=MaskedRows(torch.zeros(2), torch.zeros(2, dtype=torch.bool)))
-        buffers.write("a", MaskedRows(torch.tensor([1.0, 2.0]), torch.tensor([True, True])))
-        buffers.write("a", MaskedRows(torch.tensor([3.0, 4.0]), torch.tensor([False, True])))
+        write(buffers, "a", MaskedRows(torch.tensor([1.0, 2.0]), torch.tensor([True, True])))
+        write(buffers, "a", MaskedRows(torch.tensor([3.0, 4.0]), torch.tensor([False, True])))
         assert buffers.values["a"].tolist() == [1.0, 4.0]
         assert buffers.values["valid/a"].tolist() == [False, True]
 
@@ -200,7 +251,7 @@ class TestTransitionBuffers:
     )
     def test_a_changed_form_is_refused(self, value, message):
         with pytest.raises(RecorderError, match=message):
-            self.make(a=torch.zeros(2)).write("a", value)
+            self.make(a=torch.zeros(2)).checked("a", value)
 
     @pytest.mark.parametrize(
         ("terms", "message"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import warp as wp
 
 from lab_core import mdp
 from lab_core.envs import make_env
@@ -18,6 +19,8 @@ from lab_core.registry import get_task
 from lab_core.scene import LSTMActuatorCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.entity import Entity
+from lab_warp.envs import WarpEnv
+from lab_warp.testing import step_report
 
 
 def task_cfg(task: str, num_envs: int, episode_length_s: float):
@@ -113,6 +116,44 @@ def test_r3_recording_changes_nothing_in_a_captured_task():
     plain = run(cfg.build(), 60)
     cfg.recorder = RecorderCfg(terms=task_terms(cfg))
     assert all(torch.equal(a, b) for a, b in zip(plain, run(cfg.build(), 60), strict=True))
+
+
+@pytest.mark.parametrize("task", ["Lab-Cartpole-Direct", "Lab-Velocity-Flat-AnymalC"])
+def test_r11_all_terms_of_a_task_may_be_part_of_a_graph(task):
+    """On the CPU, where torch cannot be recorded, that is the only thing that keeps them between graphs."""
+    cfg = task_cfg(task, 2, 0.1)
+    cfg.recorder = RecorderCfg(terms=task_terms(cfg))
+    env = make_env(cfg, "cpu", "warp")
+    assert isinstance(env, WarpEnv)
+    run(env, 8)
+    hooks = ("record_pre_step", "record_pre_physics", "record_post_step", "record_post_reset")
+    if "Direct" in task:
+        hooks = (hooks[0], *hooks[2:])
+    assert step_report(env).islands == tuple(
+        f"recorder: {hook} (torch cannot be recorded on the CPU)" for hook in hooks
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct", "Lab-Velocity-Flat-AnymalC"])
+def test_r11_a_recorded_step_is_one_graph_launch(task, monkeypatch):
+    """Of 4,096 worlds, with all terms of the task, a ring, and episodes that end and are handed on."""
+    cfg = task_cfg(task, 4096, 0.5)
+    collector = EpisodeCollector()
+    env = make_env(cfg, "cuda:0", "warp")
+    assert isinstance(env, WarpEnv)
+    env.recorder_manager = RecorderManager(RecorderCfg(terms=task_terms(cfg)), env, [collector])
+    action = torch.zeros(4096, *env.single_action_space.shape, device="cuda:0")
+    env.step(action)
+    launches, launch = [], wp.capture_launch
+    monkeypatch.setattr(wp, "capture_launch", lambda graph, *args: (launches.append(graph), launch(graph, *args)))
+    for _ in range(60):
+        env.step(action)
+    assert (step_report(env).num_graphs, step_report(env).islands) == (1, ())
+    assert len(launches) == 60 and len(set(map(id, launches))) == 1
+    env.close()
+    assert len(collector.episodes) >= 2 * 4096
 
 
 def recorded_effort_entered_the_solver() -> bool:

@@ -144,9 +144,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """Advances every world by ``step_dt`` and resets those that are done.
 
         Order: process the action; record; apply the action; record; physics (all ``decimation`` steps in one call);
-        counters; terminations; rewards and metrics; observe the end of the step (``final_obs``); record; reset the done
-        worlds; commands; interval events; observe. Rewards and terminations see the state before the reset and the old
-        command; the returned observations see the state after it.
+        record; counters; terminations; rewards and metrics; observe the end of the step (``final_obs``); record; reset
+        the done worlds; commands; interval events; observe. Rewards and terminations see the state before the reset and
+        the old command; the returned observations see the state after it.
 
         Args:
             actions: (N, A).
@@ -165,6 +165,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self._apply_action()
             self.recorder_manager.record_pre_physics()
             self.physics.step(self.cfg.decimation)
+            self.recorder_manager.record_post_physics()
 
             self.episode_length_buf += 1
             self.common_step_counter += 1

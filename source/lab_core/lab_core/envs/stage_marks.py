@@ -30,6 +30,7 @@ TORCH_STEP = (
     StageHook("_apply_action", "action"),
     StageHook("recorder_manager.record_pre_physics", "recorder"),
     StageHook("physics.step", "physics"),
+    StageHook("recorder_manager.record_post_physics", "recorder"),
     StageHook("_compute_dones", "terminations"),
     StageHook("_compute_reward", "rewards"),
     StageHook("_compute_observations", "final observations", when=lambda update_history: update_history is False),

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 import torch
 
 from lab_core.state import Stateful
 
 
+@dataclass(frozen=True)
+class HookPart:
+    """A part of a hook, for front ends that record graphs."""
+
+    name: str
+    run: Callable[..., object]
+    """Takes what the hook takes."""
+    obstacle: str = ""
+    """Why a graph of a GPU cannot hold it; empty: it can."""
+
+
 class NullRecorderManager(Stateful):
     """Does nothing at every hook; recorders override the hooks that they need."""
+
+    revision = 0
+    """Grows whenever the parts of a hook change."""
+
+    def hook_parts(self, hook: str) -> Sequence[HookPart]:
+        """Returns what the hook of this name does, in order; of ``record_pre_step`` without :meth:`begin_step`."""
+        if getattr(type(self), hook) is getattr(NullRecorderManager, hook):
+            return ()
+        return (HookPart(hook, getattr(self, hook), f"{type(self).__qualname__} does not tell its parts"),)
+
+    def begin_step(self) -> None:
+        """Before everything else in a step: all that needs the host."""
 
     def record_pre_step(self) -> None:
         """After the action is taken over, before it is applied."""
 
     def record_pre_physics(self) -> None:
         """After the action is applied, before the physics runs."""
+
+    def record_post_physics(self) -> None:
+        """After the physics has run, before counters, terminations and rewards."""
 
     def record_post_step(self) -> None:
         """After terminations, rewards, metrics and final observations, before anything is reset."""
@@ -33,7 +62,8 @@ class NullRecorderManager(Stateful):
         """Before the environments of ``mask`` (N,) bool are reset, or changed, from outside of a step."""
 
     def finish_step(self) -> None:
-        """At the end of a step: all that needs the host. The other hooks of a step stay on the device."""
+        """At the end of a step: all that needs the host. The hooks between it and :meth:`begin_step` stay on the
+        device."""
 
     def close(self) -> None:
         """Finishes all files."""

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from lab_core.config import MISSING
 from lab_core.managers.manager_base import TermCfg
 
-Phase = Literal["pre_step", "pre_physics", "post_step", "post_reset"]
+Phase = Literal["pre_step", "pre_physics", "post_physics", "post_step", "post_reset"]
 """When a term is read.
 
 ``pre_step``: the action is taken over, nothing has moved: the observation that the policy was given, the action, the
-state before the step. ``pre_physics``: joint targets are written, the physics is about to run. ``post_step``:
-terminations and rewards are known, nothing has been reset: the next state, also of worlds that are done.
-``post_reset``: once per episode, when it begins.
+state before the step. ``pre_physics``: joint targets are written, the physics is about to run. ``post_physics``: it has
+run, all substeps of it. ``post_step``: terminations and rewards are known, nothing has been reset: the next state, also
+of worlds that are done. ``post_reset``: once per episode, when it begins.
 """
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 ExportMode = Literal["all", "successful", "separate"]
 
@@ -29,6 +30,9 @@ class RecorderTermCfg(TermCfg):
     The function is called once when the recorder is built; the shapes and types that it returns then are those of its
     buffers. It may return live buffers of the environment, which are copied, must draw nothing at random and change
     nothing. An empty dict records nothing.
+
+    ``torch_capturable`` lets the Warp front end take it into the graph of the step, a class with its ``reset``; it must
+    then read buffers that keep their addresses. The terms of :mod:`lab_core.recorder.terms` need no such word.
     """
 
     phase: Phase = MISSING
@@ -85,5 +89,7 @@ class RecorderCfg:
     success: str | Callable[..., Any] | None = None
     """Which episodes succeed: those that end in a step in which this termination term, or ``func(env) -> (N,) bool``,
     is true. None: the termination term ``success`` if the task has one; else no episode does."""
+    success_torch_capturable: bool = False
+    """Whether a graph may hold that function; see :attr:`TermCfg.torch_capturable`."""
     poison_views: bool = False
     """Debugging: fill the buffers with NaN when a new step begins, so that a consumer that reads too late notices."""

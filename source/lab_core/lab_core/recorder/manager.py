@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import atexit
 import copy
 import sys
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from lab_core.config import check_complete
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.managers.errors import TermError
-from lab_core.managers.manager_base import ManagerBase
-from lab_core.managers.recorder_manager import NullRecorderManager
+from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, function_name
+from lab_core.managers.recorder_manager import HookPart, NullRecorderManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
-from lab_core.recorder.config import Phase, RecorderCfg, RecorderTermCfg
+from lab_core.recorder.at_exit import close_at_exit, open_recorders
+from lab_core.recorder.config import PHASES, Phase, RecorderCfg, RecorderTermCfg
 from lab_core.recorder.episode import Episode, EpisodeSink
 from lab_core.recorder.errors import RecorderError
-from lab_core.recorder.monitor import NON_FINITE, SUCCESS, TERMINATED, TRUNCATED
 from lab_core.recorder.retention import EpisodeCounts, Retention
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.transition import TransitionBuffers
@@ -87,7 +87,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         with torch.inference_mode(False):
             self._marked = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
             self._mark = torch.zeros_like(self._marked)
-            self._end_codes = torch.zeros(env.num_envs, dtype=torch.uint8, device=env.device)
+            self._end_flags = torch.zeros(env.num_envs, 4, dtype=torch.bool, device=env.device)
+            self._end_codes = self._end_flags.view(torch.int32).squeeze(1)
         self._retention: Retention | None = None
         if cfg.retention is not None:
             self._retention = Retention(cfg.retention, self._buffers, env)
@@ -97,7 +98,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             raise ConfigError("recorder.dataset and sinks need recorder.retention: an episode is written when it ends.")
         self._closed = False
         self._step_open = False
-        _close_at_exit(self)
+        self._plan()
+        close_at_exit(self)
         self._begin(torch.ones(env.num_envs, dtype=torch.bool, device=env.device))
 
     # What it holds --------------------------------------------------------------------------------------------------
@@ -124,6 +126,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
     def add_consumer(self, consumer: Consumer) -> None:
         """Calls ``consumer(transition)`` after every step, before anything is reset."""
         self._consumers.append(consumer)
+        self._plan()
 
     def get_episode(self, env_id: int) -> Episode:
         """Returns the running episode of a world so far, as a copy that nothing changes any more. Waits for the device.
@@ -154,7 +157,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         """
         retention = self._retained("add_to_episodes")
         mask = resolve_mask(selection, self.num_envs, self.device) & (retention.ring.length > 0)
-        retention.add_values(key, value, mask)
+        if retention.add_values(key, value, mask):
+            self._plan()
         return mask
 
     def set_success_to_episodes(self, success: Any, selection: EnvSelection = None) -> None:
@@ -177,34 +181,35 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         masked_copy_(self._mark, success, mask)
         masked_copy_(self._marked, True, mask)
 
+    def set_term_cfg(self, name: str, cfg: RecorderTermCfg) -> None:
+        super().set_term_cfg(name, cfg)
+        self._plan()
+
     # Hooks ----------------------------------------------------------------------------------------------------------
 
+    def begin_step(self) -> None:
+        if not self._closed:
+            self._settle()
+            self._step_open = True
+
     def record_pre_step(self) -> None:
-        if self._closed:
-            return
-        self._settle()
-        if self.cfg.poison_views:
-            self._buffers.poison()
-        self._record("pre_step")
+        self.begin_step()
+        self._run("record_pre_step")
 
     def record_pre_physics(self) -> None:
-        if not self._closed:
-            self._record("pre_physics")
+        self._run("record_pre_physics")
+
+    def record_post_physics(self) -> None:
+        self._run("record_post_physics")
 
     def record_post_step(self) -> None:
-        if self._closed:
-            return
-        self._record("post_step")
-        if self._retention is not None:
-            self._step_open = True
-            self._retention.ring.insert()
-        for consumer in self._consumers:
-            consumer(self.transition)
-        self._compute_end_codes()
+        self._run("record_post_step")
 
     def record_post_reset(self, mask: torch.Tensor) -> None:
-        if not self._closed:
-            self._begin(mask)
+        self._run("record_post_reset", mask)
+
+    def hook_parts(self, hook: str) -> Sequence[HookPart]:
+        return self._parts.get(hook, ())
 
     def interrupt(self, mask: torch.Tensor) -> None:
         if not self._closed and self._retention is not None:
@@ -229,44 +234,99 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         if self._closed:
             return
         self._closed = True
-        _open_recorders.discard(self)
+        self._plan()
+        open_recorders.discard(self)
         if self._retention is not None:
             self._retention.close(self._running_success())
 
     # Parts ----------------------------------------------------------------------------------------------------------
 
-    def _record(self, phase: Phase) -> None:
-        for name, cfg in self._cfgs.items():
-            if cfg.phase == phase:
-                try:
-                    self._buffers.write(self._keys[name], self._call(name))
-                except RecorderError as error:
-                    raise TermError(f"{self._what(name)}: {error}") from error
+    def _run(self, hook: str, *args: torch.Tensor) -> None:
+        for part in self._parts.get(hook, ()):
+            part.run(*args)
+
+    def _plan(self) -> None:
+        """Decides anew what each hook does."""
+        self.revision += 1
+        self._parts: dict[str, list[HookPart]] = {}
+        if self._closed:
+            return
+        for phase in PHASES:
+            self._parts[f"record_{phase}"] = self._term_parts(phase)
+        if self.cfg.poison_views:
+            self._parts["record_pre_step"].insert(0, HookPart("poison_views", self._buffers.poison))
+        post_step = self._parts["record_post_step"]
+        if self._retention is not None:
+            post_step.append(HookPart("insertion", self._retention.ring.insert))
+        for consumer in self._consumers:
+            call = partial(consumer, self.transition)
+            post_step.append(
+                HookPart(f"recorder consumer {function_name(consumer)}", call, "it is called as Python code")
+            )
+        if self._retention is not None:
+            unmarked = callable(self.cfg.success) and not self.cfg.success_torch_capturable
+            obstacle = "success_torch_capturable is not set" if unmarked else ""
+            post_step.append(HookPart("recorder success", self._compute_end_codes, obstacle))
+        self._parts["record_post_reset"].append(HookPart("beginning", self._begin_marked))
+        self._parts["reset"] = [
+            HookPart(f"reset of {self._what(name)}", term.reset, self._obstacle(name))
+            for name, term in self._class_terms.items()
+            if type(term).reset is not ManagerTermBase.reset
+        ]
+
+    def _term_parts(self, phase: Phase) -> list[HookPart]:
+        names = [
+            name for name, cfg in self._cfgs.items() if cfg.phase == phase and self._buffers.fields_of(self._keys[name])
+        ]
+        together = [name for name in names if not self._obstacle(name)]
+        parts = [HookPart(f"{phase} terms", partial(self._record, together))] if together else []
+        for name in names:
+            if obstacle := self._obstacle(name):
+                parts.append(HookPart(self._what(name), partial(self._record, [name]), obstacle))
+        return parts
+
+    def _obstacle(self, name: str) -> str:
+        cfg = self._cfgs[name]
+        capturable = cfg.torch_capturable or getattr(cfg.func, "torch_capturable", False)
+        return "" if capturable else "torch_capturable is not set"
+
+    def _record(self, names: Sequence[str], _: torch.Tensor | None = None) -> None:
+        leaves: dict[str, Any] = {}
+        for name in names:
+            with self._named(name):
+                leaves |= self._buffers.checked(self._keys[name], self._call(name))
+        self._buffers.write(leaves)
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """Says in errors which term is meant."""
+        try:
+            yield
+        except RecorderError as error:
+            raise TermError(f"{self._what(name)}: {error}") from error
 
     def _settle(self) -> None:
         """After an error that cut off a step, and that somebody caught: ring and host must count the same steps."""
-        if self._step_open and self._retention is not None:
-            self._step_open = False
-            self._retention.abandon_step(self._running_success())
+        if self._step_open and self._retention is not None and self._retention.settle(self._running_success()):
             self._begin(torch.ones_like(self._marked))
+        self._step_open = False
 
     def _begin(self, mask: torch.Tensor) -> None:
-        self._record("post_reset")
+        self._run("record_post_reset", mask)
+
+    def _begin_marked(self, mask: torch.Tensor) -> None:
+        """Begins episodes in the worlds of ``mask`` (N,) bool with what was written for ``post_reset``."""
         self._buffers.begin(mask)
-        masked_copy_(self._marked, False, mask)
         if self._retention is not None:
+            masked_copy_(self._marked, False, mask)
             self._retention.ring.start_episodes(mask)
 
     def _compute_end_codes(self) -> None:
         env = self._env
-        success = self._marked & self._mark | ~self._marked & self._success(env)
-        code = (
-            env.reset_terminated * TERMINATED
-            + env.reset_time_outs * TRUNCATED
-            + success * SUCCESS
-            + env.physics.non_finite * NON_FINITE
-        )
-        self._end_codes.copy_(code * env.reset_buf)
+        success = torch.where(self._marked, self._mark, self._success(env))
+        flags = (env.reset_terminated, env.reset_time_outs, success, env.physics.non_finite)
+        torch.stack(flags, dim=1, out=self._end_flags)
+        self._end_flags.logical_and_(env.reset_buf[:, None])
 
     def _running_success(self) -> torch.Tensor:
         """(N,) bool: an episode that is cut off succeeds only where somebody said so."""
@@ -276,10 +336,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         """Calls every term once, to know its shapes, without a trace in the random generator."""
         generator = self._env.generator.get_state()
         for name, cfg in self._cfgs.items():
-            try:
+            with self._named(name):
                 self._buffers.declare(self._keys[name], self._call(name), cfg.phase)
-            except RecorderError as error:
-                raise TermError(f"{self._what(name)}: {error}") from error
         self._env.generator.set_state(generator)
         self._buffers.allocate()
 
@@ -311,8 +369,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         return self._retention
 
     def _check_cfg(self, name: str, cfg: RecorderTermCfg) -> None:
-        if cfg.phase not in get_args(Phase):
-            raise TermError(f"{self._what(name)}: {unknown_name_message('phase', str(cfg.phase), get_args(Phase))}")
+        if cfg.phase not in PHASES:
+            raise TermError(f"{self._what(name)}: {unknown_name_message('phase', str(cfg.phase), PHASES)}")
         if name in self._cfgs and (cfg.phase, cfg.key) != (self._cfgs[name].phase, self._cfgs[name].key):
             raise TermError(f"{self._what(name)}: phase and key cannot change while the recorder runs.")
 
@@ -326,19 +384,3 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             for field in self._buffers.fields_of(self._keys[name])
         ]
         return ["key", "shape", "type", "term", "phase"], rows
-
-
-_open_recorders: weakref.WeakSet[RecorderManager] = weakref.WeakSet()
-
-
-def _close_at_exit(recorder: RecorderManager) -> None:
-    """Closes what a program forgets to close."""
-    _open_recorders.add(recorder)
-    # Last in, first out: anew after the import of h5py, which shuts itself down at exit.
-    atexit.unregister(_close_forgotten_recorders)
-    atexit.register(_close_forgotten_recorders)
-
-
-def _close_forgotten_recorders() -> None:
-    for recorder in list(_open_recorders):
-        recorder.close()

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-TERMINATED, TRUNCATED, SUCCESS, NON_FINITE = 1, 2, 4, 8
-"""Bits of an end code; 0: the episode goes on."""
+TERMINATED, TRUNCATED, SUCCESS, NON_FINITE = (1 << 8 * byte for byte in range(4))
+"""Bits of an end code, one in each byte; 0: the episode goes on."""
 
 
 class EndMonitor:
-    """Copies one byte per world and step to pinned host memory and hands it out some steps later.
+    """Copies one number per world and step to pinned host memory and hands it out some steps later.
 
     On a GPU the copy runs beside the next steps; the host waits only when it is more than ``lag`` steps ahead of the
     device. On a CPU every step is known at once.
@@ -22,7 +22,7 @@ class EndMonitor:
         self.lag = lag if device.type == "cuda" else 0
         slots = self.lag + 1
         with torch.inference_mode(False):
-            self._codes = torch.zeros(slots, num_envs, dtype=torch.uint8, pin_memory=device.type == "cuda")
+            self._codes = torch.zeros(slots, num_envs, dtype=torch.int32, pin_memory=device.type == "cuda")
         self._events = [torch.cuda.Event() for _ in range(slots)] if device.type == "cuda" else []
         self._device = device
         self._pushed = self._taken = 0
@@ -33,7 +33,7 @@ class EndMonitor:
         return self._pushed
 
     def push(self, codes: torch.Tensor) -> None:
-        """Takes over the end codes (N,) uint8 of a step. What :meth:`take` offers must have been taken before."""
+        """Takes over the end codes (N,) int32 of a step. What :meth:`take` offers must have been taken before."""
         slot = self._pushed % len(self._codes)
         self._codes[slot].copy_(codes, non_blocking=True)
         if self._events:

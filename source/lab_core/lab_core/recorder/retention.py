@@ -86,8 +86,13 @@ class Retention:
 
     # On the device --------------------------------------------------------------------------------------------------
 
-    def add_values(self, key: str, value: Any, mask: torch.Tensor) -> None:
-        """Writes values (N, ...) below ``key`` into the latest step of the worlds of ``mask`` (N,) bool."""
+    def add_values(self, key: str, value: Any, mask: torch.Tensor) -> bool:
+        """Writes values (N, ...) below ``key`` into the latest step of the worlds of ``mask`` (N,) bool.
+
+        Returns:
+            Whether the ring has grown by a key.
+        """
+        known = len(self._added)
         for name, tensor in flatten(key, value):
             if name in self._buffers.fields:
                 raise RecorderError(f"recorded key {name!r} belongs to a term and cannot be added to.")
@@ -101,6 +106,7 @@ class Retention:
             if tensor.shape != shape:
                 raise RecorderError(f"recorded key {name!r} has shape {shape}, got {tuple(tensor.shape)}.")
             self.ring.amend(name, tensor, mask)
+        return len(self._added) > known
 
     # On the host ----------------------------------------------------------------------------------------------------
 
@@ -122,10 +128,18 @@ class Retention:
                 "its on_overflow to 'drop_oldest'."
             )
 
-    def abandon_step(self, success: torch.Tensor) -> None:
-        """Counts a step that an error cut off, and ends all running episodes with it, incomplete."""
-        self._monitor.push(torch.zeros_like(success, dtype=torch.uint8))
+    def settle(self, success: torch.Tensor) -> bool:
+        """Counts the step that an error cut off, if the ring holds it, and ends all running episodes with it,
+        incomplete. Waits for the device.
+
+        Returns:
+            Whether there was such a step.
+        """
+        if int(self.ring.cursor) == self._monitor.pushed % self.ring.num_slots:
+            return False
+        self._monitor.push(torch.zeros_like(success, dtype=torch.int32))
         self.interrupt(torch.ones_like(success), success)
+        return True
 
     def interrupt(self, mask: torch.Tensor, success: torch.Tensor) -> None:
         """Ends the running episodes of the worlds of ``mask`` (N,) bool, incomplete. Waits for the device."""
@@ -141,7 +155,7 @@ class Retention:
         if not 0 <= world < self._env.num_envs:
             raise IndexError(f"There are {self._env.num_envs} worlds; got {world}.")
         self._export_ended(wait=True)
-        infos = self._infos(np.array([world]), self._monitor.pushed - 1, np.zeros(1, np.uint8), complete=False)
+        infos = self._infos(np.array([world]), self._monitor.pushed - 1, np.zeros(1, np.int32), complete=False)
         (episode,) = self._gather(infos, self._monitor.pushed - 1)
         return episode
 

@@ -37,7 +37,8 @@ class EpisodeRing:
         step_layout: What a row of a step holds.
         step_rows: (N, W) int64, read at every :meth:`insert`.
         initial_layout: What a row of a beginning holds.
-        initial_rows: (N, W') int64, read at every :meth:`start_episodes`.
+        initial_rows: (N, W') int64, how the running episode of every world began; read at every
+            :meth:`start_episodes`.
         capacity: Steps of an episode that can be read.
         lag: Steps after the end of an episode for which it can still be read.
     """
@@ -97,8 +98,8 @@ class EpisodeRing:
         """Appends a step of all worlds: one copy of the packed rows into the slot of the cursor."""
         for block in self._blocks:
             block.rows.index_copy_(0, self.cursor, block.source[None])
-        self.cursor.add_(1).remainder_(self.num_slots)
-        self.length.add_(1)
+        torch._foreach_add_((self.cursor, self.length), 1)
+        self.cursor.remainder_(self.num_slots)
 
     def amend(self, key: str, value: torch.Tensor, mask: torch.Tensor) -> None:
         """Writes ``value`` (N, ...) into the latest step of the worlds of ``mask`` (N,) bool."""
@@ -109,12 +110,11 @@ class EpisodeRing:
             view.index_copy_(0, slot, masked_copy_(row, new, mask)[None])
 
     def start_episodes(self, mask: torch.Tensor) -> None:
-        """Begins an episode in the worlds of ``mask`` (N,) bool, with the present initial rows."""
-        masked_copy_(self.length, 0, mask)
+        """Begins an episode in the worlds of ``mask`` (N,) bool, whose initial rows are new."""
         self._start.add_(mask)
-        slots = self._start.clamp(min=0).remainder_(self.num_starts)
-        row = self._initial_rows[slots, self._worlds]
-        self._initial_rows.index_put_((slots, self._worlds), masked_copy_(row, self._initial_source, mask))
+        # Rows of other worlds are written too, with what is there: the beginning of their running episode.
+        self._initial_rows.index_put_((self._start.remainder(self.num_starts), self._worlds), self._initial_source)
+        masked_copy_(self.length, 0, mask)
 
     def gather(
         self, worlds: Sequence[int], last_steps: Sequence[int], lengths: Sequence[int], starts: Sequence[int]

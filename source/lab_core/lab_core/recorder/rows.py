@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lab_core.recorder.config import Phase
+from lab_core.recorder.config import PHASES, Phase
 
 VALID = "valid/"
 """Prefix of the key that holds the mask of another key's rows."""
@@ -39,12 +39,13 @@ class RowLayout:
     """
 
     def __init__(self, fields: Iterable[RecordField]) -> None:
-        entries = [(field.key, field.shape, field.dtype) for field in fields]
-        entries += [(VALID + field.key, (), torch.bool) for field in fields if field.masked]
+        fields = list(fields)
+        entries = [(field.key, field.shape, field.dtype, field.phase) for field in fields]
+        entries += [(VALID + field.key, (), torch.bool, field.phase) for field in fields if field.masked]
         self._places: dict[str, tuple[int, tuple[int, ...], torch.dtype]] = {}
         offset = 0
-        # The widest types first: then nothing but the end needs padding.
-        for key, shape, dtype in sorted(entries, key=lambda entry: -entry[2].itemsize):
+        # The widest types first: then nothing but the end needs padding. What is written together lies together.
+        for key, shape, dtype, _ in sorted(entries, key=lambda entry: (-entry[2].itemsize, PHASES.index(entry[3]))):
             self._places[key] = (offset, shape, dtype)
             offset += math.prod(shape) * dtype.itemsize
         self._order = [key for key, *_ in entries]
@@ -76,3 +77,28 @@ class RowLayout:
                 else:
                     views[key] = torch.zeros(*lead, *shape, dtype=dtype, device=rows.device)
             return views
+
+    def runs(self, keys: Iterable[str], rows: torch.Tensor) -> list[tuple[list[str], torch.Tensor]]:
+        """Returns the keys in pieces that lie one behind the other and can be copied as numbers of one type, each with
+        its part of ``rows`` (N, num_words): (N, numbers) int32 or uint8. Keys without content are left out."""
+        runs: list[tuple[list[str], torch.dtype, int, int]] = []
+        wanted = set(keys)
+        for key, (offset, shape, dtype) in self._places.items():
+            size = math.prod(shape) * dtype.itemsize
+            if key not in wanted or not size:
+                continue
+            number = number_type(dtype)
+            if runs and runs[-1][1] == number and runs[-1][3] == offset:
+                runs[-1] = ([*runs[-1][0], key], number, runs[-1][2], offset + size)
+            else:
+                runs.append(([key], number, offset, offset + size))
+        with torch.inference_mode(False):
+            return [
+                (run, rows.view(number)[:, start // number.itemsize : end // number.itemsize])
+                for run, number, start, end in runs
+            ]
+
+
+def number_type(dtype: torch.dtype) -> torch.dtype:
+    """Returns the type as whose numbers values of ``dtype`` are copied."""
+    return torch.int32 if dtype.itemsize % torch.int32.itemsize == 0 else torch.uint8

@@ -1,8 +1,12 @@
-"""What can be recorded: functions for :class:`RecorderTermCfg`, with the phase in which each makes sense."""
+"""What can be recorded: functions for :class:`RecorderTermCfg`, with the phase in which each makes sense.
+
+All of them only read buffers that keep their addresses, so that a graph may hold them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -14,41 +18,56 @@ if TYPE_CHECKING:
     from lab_core.envs import RLEnv
 
 Values = dict[str, Any]
+_Term = TypeVar("_Term", bound=Callable[..., Any])
+
+
+def _capturable(function: _Term) -> _Term:
+    """Says what :attr:`TermCfg.torch_capturable` says, wherever the function is used."""
+    function.torch_capturable = True  # pyright: ignore[reportFunctionMemberAccess]
+    return function
+
 
 # Before the step ------------------------------------------------------------------------------------------------------
 
 
+@_capturable
 def observations(env: RLEnv, group: str = "policy") -> torch.Tensor | Values:
     """``pre_step``: the observations of a group that the policy was given, with their noise."""
     return _group(env.obs_buf, group)
 
 
+@_capturable
 def actions(env: RLEnv) -> torch.Tensor:
     """``pre_step``: (N, A) what the policy asked for."""
     manager = getattr(env, "action_manager", None)
     return env.actions if manager is None else manager.action  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@_capturable
 def commands(env: RLEnv) -> Values:
     """``pre_step``: term -> (N, D), the commands that the policy followed; nothing where there are none."""
     manager = getattr(env, "command_manager", None)
     return {} if manager is None else {name: manager.get_command(name) for name in manager.term_names}
 
 
+@_capturable
 def processed_actions(env: RLEnv) -> torch.Tensor | Values:
     """``pre_physics``: (N, A') the targets of all action terms; nothing in a direct environment."""
     manager = getattr(env, "action_manager", None)
     if manager is None:
         return {}
-    return torch.cat([manager.get_term(name).processed_actions for name in manager.term_names], dim=-1)
+    targets = [manager.get_term(name).processed_actions for name in manager.term_names]
+    return targets[0] if len(targets) == 1 else torch.cat(targets, dim=-1)
 
 
+@_capturable
 def joint_targets(env: RLEnv) -> Values:
     """``pre_physics``: entity -> position, velocity and effort targets (N, J) of the actuators."""
     names = ("joint_pos_target", "joint_vel_target", "joint_effort_target")
     return {entity: {name: getattr(env.scene[entity].data, name) for name in names} for entity in env.scene}
 
 
+@_capturable
 def external_wrenches(env: RLEnv) -> Values:
     """``pre_physics``: entity -> (N, B, 6) force [N] and torque [N m] on each body that hold during the step."""
     return {name: env.scene[name].data.body_wrench_w for name in env.scene}
@@ -57,13 +76,14 @@ def external_wrenches(env: RLEnv) -> Values:
 # Before and after the step --------------------------------------------------------------------------------------------
 
 
+@_capturable
 def scene_state(env: RLEnv) -> Values:
     """Any phase: the state of every entity as in :meth:`Scene.get_state`, positions relative to the world's origin."""
     state = {}
     for name in env.scene:
         data = env.scene[name].data
         pose = data.root_link_pose_w.clone()
-        pose[:, :3] -= env.scene.env_origins
+        pose[:, :3].sub_(env.scene.env_origins)
         state[name] = {
             "root_pose": pose,
             "root_velocity": data.root_com_vel_w,
@@ -73,6 +93,7 @@ def scene_state(env: RLEnv) -> Values:
     return {"articulation": state}
 
 
+@_capturable
 def sensor_values(env: RLEnv, sensor: str, fields: tuple[str, ...]) -> Values:
     """Any phase: chosen measurements of a sensor, such as ``net_forces_w`` of a contact sensor.
 
@@ -89,6 +110,7 @@ def sensor_values(env: RLEnv, sensor: str, fields: tuple[str, ...]) -> Values:
 # After the step -------------------------------------------------------------------------------------------------------
 
 
+@_capturable
 def applied_effort(env: RLEnv) -> Values:
     """``post_step``: entity -> (N, J) effort [N m or N] that entered the solver in the last substep.
 
@@ -98,6 +120,7 @@ def applied_effort(env: RLEnv) -> Values:
     return {name: env.scene[name].data.applied_effort for name in env.scene}
 
 
+@_capturable
 def next_observations(env: RLEnv, group: str = "policy") -> torch.Tensor | Values:
     """``post_step``: what the next observation would have been without a reset, ``extras["final_obs"]``.
 
@@ -109,21 +132,25 @@ def next_observations(env: RLEnv, group: str = "policy") -> torch.Tensor | Value
     return _group(env.final_obs_buf or env.obs_buf, group)
 
 
+@_capturable
 def rewards(env: RLEnv) -> torch.Tensor:
     """``post_step``: (N,)."""
     return env.reward_buf
 
 
+@_capturable
 def terminated(env: RLEnv) -> torch.Tensor:
     """``post_step``: (N,) bool."""
     return env.reset_terminated
 
 
+@_capturable
 def truncated(env: RLEnv) -> torch.Tensor:
     """``post_step``: (N,) bool, the episode ran out of time."""
     return env.reset_time_outs
 
 
+@_capturable
 def dones(env: RLEnv) -> torch.Tensor:
     """``post_step``: (N,) uint8, terminated or truncated; numbers, as robomimic computes with them."""
     return env.reset_buf.view(torch.uint8)
@@ -138,6 +165,8 @@ class InitialConditions(ManagerTermBase):
     The world's origin, every root pose in the world frame (in full precision), what the actuators remember (delayed
     targets, lags, networks) and the physical properties that can be randomised.
     """
+
+    torch_capturable = True
 
     def __init__(self, cfg: Any, env: RLEnv) -> None:
         super().__init__(cfg, env)

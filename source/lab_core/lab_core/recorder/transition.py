@@ -11,7 +11,7 @@ import torch
 from lab_core.masks import masked_copy_
 from lab_core.recorder.config import Phase
 from lab_core.recorder.errors import RecorderError
-from lab_core.recorder.rows import VALID, RecordField, RowLayout
+from lab_core.recorder.rows import VALID, RecordField, RowLayout, number_type
 
 
 class MaskedRows(NamedTuple):
@@ -37,12 +37,13 @@ class TransitionBuffers:
         self.fields: dict[str, RecordField] = {}
         self._leaves: dict[str, list[str]] = {}
         self._targets: dict[str, torch.Tensor] = {}
+        self._runs: dict[tuple[str, ...], list[tuple[list[str], torch.Tensor]]] = {}
         self._values: dict[str, torch.Tensor] = {}
         self.values: Mapping[str, torch.Tensor] = MappingProxyType(self._values)
         """Key -> (N, ...), with the masks of masked fields under ``valid/<key>``."""
 
     def declare(self, key: str, value: Any, phase: Phase) -> None:
-        """Notes a field for every tensor in ``value``, which is shaped like what :meth:`write` will take.
+        """Notes a field for every tensor in ``value``, which is shaped like what :meth:`checked` will take.
 
         Raises:
             RecorderError: a value has no row per world, or a key is taken or contains another.
@@ -73,8 +74,8 @@ class TransitionBuffers:
         """Returns the fields that were declared below ``key``."""
         return [self.fields[name] for name in self._leaves.get(key, [])]
 
-    def write(self, key: str, value: Any) -> None:
-        """Copies ``value`` into the buffers below ``key``; those of ``post_reset`` wait for :meth:`begin`.
+    def checked(self, key: str, value: Any) -> dict[str, Any]:
+        """Returns the leaves of ``value``, to be written below ``key``.
 
         Raises:
             RecorderError: ``value`` has other keys or shapes than were declared.
@@ -84,19 +85,29 @@ class TransitionBuffers:
         if list(leaves) != declared:
             raise RecorderError(f"recorded key {key!r} must hold {declared} as in the first call, got {list(leaves)}.")
         for name, leaf in leaves.items():
-            tensor, valid = leaf if isinstance(leaf, MaskedRows) else (leaf, None)
-            buffer = self._targets[name]
-            if self.fields[name].masked != (valid is not None):
+            if self.fields[name].masked != isinstance(leaf, MaskedRows):
                 raise RecorderError(f"recorded key {name!r} must be MaskedRows in every step or in none.")
-            if not isinstance(tensor, torch.Tensor) or tensor.shape != buffer.shape:
-                raise RecorderError(
-                    f"recorded key {name!r} must be a tensor {tuple(buffer.shape)}, got {_form(tensor)}."
-                )
-            if valid is None:
-                buffer.copy_(tensor)
+            tensor = leaf.value if isinstance(leaf, MaskedRows) else leaf
+            shape = self._targets[name].shape
+            if not isinstance(tensor, torch.Tensor) or tensor.shape != shape:
+                raise RecorderError(f"recorded key {name!r} must be a tensor {tuple(shape)}, got {_form(tensor)}.")
+        return leaves
+
+    def write(self, leaves: Mapping[str, Any]) -> None:
+        """Copies checked leaves into their buffers, neighbours in one launch; those of ``post_reset`` wait for
+        :meth:`begin`."""
+        plain: dict[str, torch.Tensor] = {}
+        for name, leaf in leaves.items():
+            if isinstance(leaf, MaskedRows):
+                masked_copy_(self._targets[name], leaf.value, leaf.mask)
+                self._targets[VALID + name].copy_(leaf.mask)
             else:
-                masked_copy_(buffer, tensor, valid)
-                self._targets[VALID + name].copy_(valid)
+                plain[name] = leaf
+        for names, numbers in self._runs_of(tuple(plain)):
+            if len(names) == 1:
+                self._targets[names[0]].copy_(plain[names[0]])
+            else:
+                torch.cat([self._as_numbers(name, plain[name]) for name in names], dim=1, out=numbers)
 
     def begin(self, mask: torch.Tensor) -> None:
         """Takes over what was written for ``post_reset`` in the worlds of ``mask`` (N,) bool."""
@@ -113,6 +124,20 @@ class TransitionBuffers:
                 self._values[name].fill_(torch.nan)
             else:
                 self._values[name].fill_(torch.iinfo(field.dtype).max)
+
+    def _runs_of(self, names: tuple[str, ...]) -> list[tuple[list[str], torch.Tensor]]:
+        """Neighbours among the fields of these names, with their place in the rows."""
+        if names not in self._runs:
+            rows = ((self.step_layout, self.step_rows), (self.initial_layout, self._new_initial_rows))
+            self._runs[names] = [run for layout, packed in rows for run in layout.runs(names, packed)]
+        return self._runs[names]
+
+    def _as_numbers(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        dtype = self.fields[name].dtype
+        number, flat = number_type(dtype), value.to(dtype).reshape(self._num_envs, -1)
+        if number.itemsize != dtype.itemsize and flat.stride(-1) != 1:
+            flat = flat.clone(memory_format=torch.contiguous_format)
+        return flat.view(number)
 
     def _check_key(self, key: str) -> None:
         if key.startswith(VALID) or not all(key.split("/")):

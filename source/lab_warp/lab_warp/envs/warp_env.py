@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,7 +60,17 @@ class WarpEnv(RLEnv):
     event_manager: EventManagerWarp
     warp: SimpleNamespace
     _stages = _STAGES
-    _state_exclude = ("warp", "rng", "log", "reset_mask", "reset_count", "_step_count", "_given", "_replaced")
+    _state_exclude = (
+        "warp",
+        "rng",
+        "log",
+        "reset_mask",
+        "reset_count",
+        "_step_count",
+        "_given",
+        "_replaced",
+        "_recorder",
+    )
 
     # Construction -------------------------------------------------------------------------------------------------
 
@@ -90,7 +102,8 @@ class WarpEnv(RLEnv):
         self._pending_recording = ""
         self._has_run: set[str] = set()
         self._replaced: list[object] = []
-        self._recording = False
+        self._recorder: tuple[NullRecorderManager | None, int] = (None, 0)
+        """Recorder and its revision that recordings use."""
         self.physics.rebuild_callbacks.append(lambda: self.request_recording("the physics was rebuilt"))
         return EventManagerWarp(self.cfg.events, self)
 
@@ -116,6 +129,7 @@ class WarpEnv(RLEnv):
             self._notice_recorder()
             if self._pending_recording:
                 self._record_anew()
+            self.recorder_manager.begin_step()
             self._reset_mask, self._reset_ids = self.reset_mask, None
             self._common_step_counter += 1  # now, for what runs between graphs; the device counts after the physics
             with self._first_run("the step"):
@@ -131,6 +145,7 @@ class WarpEnv(RLEnv):
         self._apply_action()
         recorder("record_pre_physics")
         physics(self.physics.step, self.cfg.decimation)
+        recorder("record_post_physics")
         wp.launch(
             kernels.count_step,
             dim=self.num_envs,
@@ -144,7 +159,6 @@ class WarpEnv(RLEnv):
         recorder("record_post_step")
         recorder("record_pre_reset", self.reset_mask)
         self._reset_done()
-        recorder("reset", self.reset_mask)
         recorder("record_post_reset", self.reset_mask)
         self._compute_commands()
         self._apply_interval_events()
@@ -201,6 +215,7 @@ class WarpEnv(RLEnv):
     def _finish_reset(self) -> None:
         """Managers and counters, when the new state is known."""
         self._reset_managers_masked()
+        self._call_recorder("reset", self.reset_mask)
         wp.launch(
             kernels.clear_counter,
             dim=self.num_envs,
@@ -223,6 +238,7 @@ class WarpEnv(RLEnv):
             if seed is not None:
                 self._seed(seed)
             self._copy_settings()
+            self._notice_recorder()
             if self._pending_recording:
                 self._record_anew()
             self.reset_mask.copy_(mask)
@@ -235,7 +251,6 @@ class WarpEnv(RLEnv):
                 self._begin_reset_stage()
                 self.scene.set_state(state, mask, is_relative)
                 self._state_given_stage()
-            self.recorder_manager.reset(mask)
             self.recorder_manager.record_post_reset(mask)
             before = copy_observations(self._observations)
             with self._first_run("observations"):
@@ -311,15 +326,23 @@ class WarpEnv(RLEnv):
             eager(Island(f"physics: {self.cfg.physics.backend}", function), *args)
 
     def _recorder_call(self, hook: str, *args: Any) -> None:
-        if self._recording:
-            # Looked up at each call, so that another recorder may take over.
-            eager(Island(f"recorder: {hook}", lambda *args: getattr(self.recorder_manager, hook)(*args)), *args)
+        """A hook between two stages of the step."""
+        self._call_recorder(hook, *args)
+
+    def _call_recorder(self, hook: str, *args: Any) -> None:
+        for obstacle, parts in groupby(self.recorder_manager.hook_parts(hook), attrgetter("obstacle")):
+            if obstacle:
+                for part in parts:
+                    eager(Island(f"{part.name}: {obstacle}", part.run), *args)
+            else:
+                record_torch(Island(f"recorder: {hook}", _run_parts), [part.run for part in parts], *args)
 
     def _notice_recorder(self) -> None:
-        recording = type(self.recorder_manager) is not NullRecorderManager
-        if recording is not self._recording:
-            self._recording = recording
-            self.request_recording("a recorder was attached" if recording else "the recorder was removed")
+        """Records anew where another recorder has come, or one changed what its hooks do."""
+        recorder = (self.recorder_manager, self.recorder_manager.revision)
+        if recorder != self._recorder:
+            self.request_recording("the recorder changed", replaced=self._recorder)
+            self._recorder = recorder
 
     # What kinds of environments add -------------------------------------------------------------------------------
 
@@ -357,7 +380,13 @@ class WarpEnv(RLEnv):
 
     def _reset_recordable(self) -> bool:
         """Whether all work of a reset can be recorded."""
-        return self.physics.recordable and self.event_manager.recordable and self.event_manager.resets_recordable
+        parts = self.recorder_manager.hook_parts("reset")
+        return (
+            self.physics.recordable
+            and self.event_manager.recordable
+            and self.event_manager.resets_recordable
+            and (not parts or self.wp_device.is_cuda and not any(part.obstacle for part in parts))
+        )
 
     def _curriculum_masked(self) -> None:
         """Adapts the difficulty before the reset."""
@@ -372,6 +401,11 @@ class WarpEnv(RLEnv):
 
     def _refresh_masked(self) -> None:
         """Adapts commands to a state that was set from outside."""
+
+
+def _run_parts(parts: Sequence[Callable[..., object]], *args: Any) -> None:
+    for part in parts:
+        part(*args)
 
 
 def _put_back(target: Observations, source: Observations, mask: torch.Tensor) -> None:
