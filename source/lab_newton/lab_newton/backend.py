@@ -37,6 +37,7 @@ from lab_newton.properties import NOTICES
 from lab_newton.sensors import Sensor, make_sensor
 from lab_newton.solver import Solver
 from lab_newton.terrain import Ground
+from lab_newton.traces import SubstepTraces
 from lab_newton.wrench import ExternalWrench
 from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
 from lab_warp.progress import Progress, quiet_warp
@@ -81,6 +82,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
         self._health = HealthMonitor(num_envs, self._device)
+        self._traces = SubstepTraces(self._entities, self.sensors, num_envs, self._device)
         self._renderer: CameraRenderer | None = None
         self._viewers: list[BrowserViewer] = []
         with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
@@ -130,6 +132,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             entity.write_targets(self._control, self._non_finite)
         for wrench in self._wrenches:
             wrench.write(self._state)
+        self._traces.begin(substeps)
         for substep in range(substeps):
             self._control.joint_f.zero_()
             for actuators in self._actuators.values():
@@ -137,9 +140,12 @@ class NewtonBackend(Stateful, PhysicsBackend):
             if substep == substeps - 1:
                 for entity in entities:
                     entity.read_effort(self._control)
+            self._traces.before_solver(substep, self._control)
             self._solve(is_last=substep == substeps - 1)
             for sensor in self._sensors.values():
                 sensor.after_substep()
+            self._traces.after_solver(substep, self._state)
+        self._traces.end(substeps)
         self._restore_non_finite()
         for entity in entities:
             entity.read_state(self._model, self._state, self._written, elapsed=substeps * self.dt)
@@ -224,6 +230,11 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def _per_world(self, array: wp.array) -> wp.array:
         return array.reshape((self.num_envs, array.shape[0] // self.num_envs))
+
+    def trace(self, owner: str, field: str, substeps: int) -> torch.Tensor:
+        if self._traces.request(owner, field, substeps):
+            self.capture_context.invalidate()  # whatever holds a step records it anew
+        return self._traces.rows[owner, field]
 
     def seed(self, seed: int) -> None:
         self._rng.seed(make_generator(seed, stream="physics").initial_seed())

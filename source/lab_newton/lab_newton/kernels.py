@@ -218,6 +218,25 @@ def read_effort(joint_f: wp.array[wp.float32], entity: EntityArrays):
 
 
 @wp.kernel
+def copy_row(
+    source: wp.array2d[wp.float32],
+    columns: wp.array[wp.int32],
+    first_row: wp.array[wp.int32],
+    substep: wp.int32,
+    rows: wp.array3d[wp.float32],
+):
+    """Chosen numbers (N, S) of a substep -> its row (N, K, C). Launch over (N, C)."""
+    world, column = wp.tid()
+    rows[world, (first_row[0] + substep) % rows.shape[1], column] = source[world, columns[column]]
+
+
+@wp.kernel
+def advance_row(substeps: wp.int32, rows: wp.int32, first_row: wp.array[wp.int32]):
+    """Launch over 1."""
+    first_row[0] = (first_row[0] + substeps) % rows
+
+
+@wp.kernel
 def find_non_finite(
     joint_q: wp.array2d[wp.float32],
     joint_qd: wp.array2d[wp.float32],

@@ -11,7 +11,7 @@ import warp as wp
 from lab_core import mdp
 from lab_core.envs import make_env
 from lab_core.managers import EventTermCfg
-from lab_core.recorder import DatasetCfg, EpisodeCollector, RecorderCfg, RecorderManager
+from lab_core.recorder import DatasetCfg, EpisodeCollector, RecorderCfg, RecorderManager, RecorderTermCfg, terms
 from lab_core.recorder.presets import task_terms, transition_terms
 from lab_core.recorder.reader import RecordedDataset
 from lab_core.recorder.replay import build_replay_env, replay
@@ -154,6 +154,46 @@ def test_r11_a_recorded_step_is_one_graph_launch(task, monkeypatch):
     assert len(launches) == 60 and len(set(map(id, launches))) == 1
     env.close()
     assert len(collector.episodes) >= 2 * 4096
+
+
+@pytest.mark.parametrize(
+    ("task", "decimation"), [("Lab-Cartpole", 1), ("Lab-Cartpole", 4), ("Lab-Velocity-Flat-Go2", 4)]
+)
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_r16_every_step_is_one_row_with_an_axis_of_its_substeps(task, decimation, frontend):
+    """Also of a recorder that comes when the step has been recorded; the last substep is the one that the step ends
+    with."""
+    cfg = task_cfg(task, 4, 0.4)
+    cfg.decimation = decimation
+    env = make_env(cfg, "cpu", frontend)
+    run(env, 3)
+    recorded = transition_terms()
+    recorded["substep_efforts"] = RecorderTermCfg(func=terms.SubstepEfforts, phase="post_physics")
+    recorded["substep_states"] = RecorderTermCfg(func=terms.SubstepStates, phase="post_physics")
+    if "Velocity" in task:
+        contacts = RecorderTermCfg(
+            func=terms.SubstepContacts, phase="post_physics", params={"sensor": "contact_forces"}
+        )
+        recorded["substep_contacts"] = contacts
+        last = {"sensor": "contact_forces", "fields": ("net_forces_w",)}
+        recorded["contacts"] = RecorderTermCfg(func=terms.sensor_values, phase="post_step", params=last)
+    collector = EpisodeCollector()
+    env.recorder_manager = RecorderManager(RecorderCfg(terms=recorded), env, [collector])
+    run(env, 60, scale=0.5)
+    env.close()
+    assert sum(len(episode) for episode in collector.episodes) == 60 * 4
+    for episode in collector.episodes:
+        steps = episode.steps
+        pairs = {"substep_efforts/robot": "applied_effort/robot"}
+        if "Velocity" in task:
+            pairs["substep_contacts"] = "contacts/net_forces_w"
+        for name in ("root_pose", "root_velocity", "joint_position", "joint_velocity"):
+            pairs[f"substep_states/articulation/robot/{name}"] = f"states/articulation/robot/{name}"
+        for substeps, last in pairs.items():
+            assert steps[substeps].shape[1] == decimation
+            assert torch.equal(steps[substeps][:, -1], steps[last]), substeps
+    positions = collector.episodes[0].steps["substep_states/articulation/robot/joint_position"].flatten(0, 1)
+    assert (positions.diff(dim=0) != 0.0).any(dim=1).float().mean() > 0.9
 
 
 def recorded_effort_entered_the_solver() -> bool:

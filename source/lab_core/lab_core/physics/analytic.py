@@ -12,6 +12,7 @@ import torch
 from lab_core.errors import LabError
 from lab_core.masks import masked_copy_
 from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.physics.traces import ENTITY_FIELDS, TraceBuffers
 from lab_core.scene.actuators import ActuatorCfg, DCMotorActuatorCfg, IdealPDActuatorCfg, clip_to_motor_curve
 from lab_core.scene.articulation_data import ArticulationData, row_shapes
 from lab_core.scene.defaults import fill_defaults
@@ -54,6 +55,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         )
         self.articulations[name] = self._data = data
         self._non_finite_count = torch.zeros((), dtype=torch.int64, device=device)
+        self._traces, self._row = TraceBuffers(), 0
         data.joint_pos_limits[:, 0] = torch.tensor([-RAIL_LIMIT, RAIL_LIMIT])
         data.joint_pos_limits[:, 1] = torch.tensor([-math.inf, math.inf])
         data.body_mass.copy_(torch.tensor([7.2, CART_MASS, POLE_MASS]))
@@ -66,8 +68,11 @@ class AnalyticCartpoleBackend(PhysicsBackend):
     def step(self, substeps: int) -> None:
         data = self._data
         before = data.joint_vel.clone()
+        if substeps >= self._traces.substeps:
+            self._row = 0
         for _ in range(substeps):
             self._substep()
+            self._row += 1
         torch.logical_not((data.joint_pos.isfinite() & data.joint_vel.isfinite()).all(-1), out=self.non_finite)
         self._non_finite_count += self.non_finite.sum()
         masked_copy_(data.joint_pos, data.default_joint_pos, self.non_finite)
@@ -76,12 +81,29 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         data.joint_acc.copy_((data.joint_vel - before) / (substeps * self.dt))
         self._refresh(torch.ones_like(self.non_finite))
 
+    def trace(self, owner: str, field: str, substeps: int) -> torch.Tensor:
+        sources = {
+            name: {quantity: getattr(data, quantity) for quantity in ENTITY_FIELDS}
+            for name, data in self.articulations.items()
+        }
+        self._traces.request(owner, field, substeps, sources)
+        return self._traces.rows[owner, field]
+
     def _substep(self) -> None:
+        self._act()
+        self._traces.record(self._row, entering=True)
+        self._integrate()
+        self._traces.record(self._row, entering=False)
+
+    def _act(self) -> None:
         data = self._data
         effort = data.joint_stiffness * (data.joint_pos_target - data.joint_pos)
         effort += data.joint_damping * (data.joint_vel_target - data.joint_vel) + data.joint_effort_target
         limits = (data.joint_effort_limits, data.joint_saturation_efforts, data.joint_velocity_limits)
         data.applied_effort.copy_(clip_to_motor_curve(effort, data.joint_vel, *limits))
+
+    def _integrate(self) -> None:
+        data = self._data
         angle, angular_velocity = data.joint_pos[:, 1], data.joint_vel[:, 1]
         gravity = -self.cfg.gravity[2]
         lever = POLE_MASS * POLE_COM

@@ -144,6 +144,24 @@ class PhysicsBackend(ABC):
     def forward(self) -> None:
         """Takes over authored state of the worlds in ``written``, refreshes their bodies, and clears ``written``."""
 
+    def trace(self, owner: str, field: str, substeps: int) -> torch.Tensor:
+        """Returns a buffer (N, K, ...) that every following ``step`` fills with a quantity of each of its K substeps.
+
+        An effort is the one that entered the solver in that substep; everything else is what the substep led to. Calls
+        of ``step`` that are shorter than K fill the rows in turn, so that K calls of one substep give what one of K
+        gives. A world that went non-finite shows the values of then. Tracing changes nothing else.
+
+        Args:
+            owner: Name of an entity or a sensor.
+            field: For an entity ``applied_effort``, ``joint_pos``, ``joint_vel``, ``root_link_pose_w`` (world frame)
+                or ``root_com_vel_w``; for a contact sensor ``net_forces_w``.
+            substeps: K, the same for all traces: the decimation of the environment.
+
+        Raises:
+            LabError: the backend keeps no traces, there is no such quantity, or others are traced with another K.
+        """
+        raise LabError(f"The {self.cfg.backend!r} physics backend traces no substeps ({owner}, {field}).")
+
     def seed(self, seed: int) -> None:
         """Starts the backend's own random streams anew, such as that of the lags of delayed actuators."""
         del seed  # without such streams there is nothing to do

@@ -6,7 +6,7 @@ All of them only read buffers that keep their addresses, so that a graph may hol
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 
@@ -105,6 +105,64 @@ def sensor_values(env: RLEnv, sensor: str, fields: tuple[str, ...]) -> Values:
     if unknown := sorted(set(fields) - set(available)):
         raise RecorderError(f"sensor {sensor!r} has no {unknown}; it measures {available}.")
     return {name: getattr(data, name) for name in fields}
+
+
+# In the substeps ------------------------------------------------------------------------------------------------------
+
+
+class SubstepEfforts(ManagerTermBase):
+    """``post_physics``: entity -> (N, K, J) effort [N m or N] that entered the solver in each of the K substeps."""
+
+    torch_capturable = True
+
+    def __init__(self, cfg: Any, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        self._traces = {name: env.physics.trace(name, "applied_effort", env.cfg.decimation) for name in env.scene}
+
+    def __call__(self, env: RLEnv) -> Values:
+        return self._traces
+
+
+class SubstepStates(ManagerTermBase):
+    """``post_physics``: the states (N, K, ...) that the K substeps led to, as :func:`scene_state` gives one; the last
+    one is that of the step, except in a world that went non-finite."""
+
+    torch_capturable = True
+    _names: ClassVar[dict[str, str]] = {
+        "root_pose": "root_link_pose_w",
+        "root_velocity": "root_com_vel_w",
+        "joint_position": "joint_pos",
+        "joint_velocity": "joint_vel",
+    }
+
+    def __init__(self, cfg: Any, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        self._traces = {
+            name: {key: env.physics.trace(name, field, env.cfg.decimation) for key, field in self._names.items()}
+            for name in env.scene
+        }
+
+    def __call__(self, env: RLEnv) -> Values:
+        state = {}
+        for name, traces in self._traces.items():
+            pose = traces["root_pose"].clone()
+            pose[..., :3].sub_(env.scene.env_origins[:, None])
+            state[name] = {**traces, "root_pose": pose}
+        return {"articulation": state}
+
+
+class SubstepContacts(ManagerTermBase):
+    """``post_physics``: (N, K, B, 3) net contact force [N] on each body of a contact sensor in each of the K substeps,
+    world frame."""
+
+    torch_capturable = True
+
+    def __init__(self, cfg: Any, env: RLEnv) -> None:
+        super().__init__(cfg, env)
+        self._trace = env.physics.trace(cfg.params["sensor"], "net_forces_w", env.cfg.decimation)
+
+    def __call__(self, env: RLEnv, sensor: str) -> torch.Tensor:
+        return self._trace
 
 
 # After the step -------------------------------------------------------------------------------------------------------
