@@ -36,7 +36,8 @@ class MuJoCoSolverCfg(SolverCfg):
     contacts: bool = True
     """False: nothing collides, and the collision kernels are neither compiled nor launched."""
     collisions: Literal["auto", "mujoco", "newton"] = "auto"
-    """Who finds contacts: MuJoCo Warp, Newton's collision pipeline, or Newton on generated terrain and else MuJoCo.
+    """Who finds contacts: MuJoCo Warp, Newton's collision pipeline, or Newton on generated terrain and in deterministic
+    runs on a GPU, and else MuJoCo.
 
     MuJoCo Warp takes a mesh for its convex hull, and robots that stumble on its height fields are thrown into the air.
     """

@@ -51,7 +51,8 @@ class Solver:
     ) -> None:
         """Makes the solver of ``cfg`` for ``model``, which holds generated terrain of the shape ``terrain``, if any.
 
-        MuJoCo Warp takes ``deterministic`` and then repeats bit for bit on a GPU, about 16 times slower.
+        ``deterministic`` repeats on a GPU, about 16 times slower: MuJoCo Warp then adds up in a fixed order, and
+        Newton's collision pipeline finds the contacts, sorted, unless ``cfg`` asks for MuJoCo Warp's.
 
         Raises:
             ConfigError: the class is unknown, it refuses its options, or it cannot collide with the terrain.
@@ -66,7 +67,8 @@ class Solver:
         self.steps_bodies = False
         """Whether the solver moves bodies; then body poses must be current before a step."""
         if isinstance(cfg, MuJoCoSolverCfg):
-            by_newton = cfg.contacts and _collides_by_newton(cfg, terrain)
+            sorts = deterministic and model.device.is_cuda
+            by_newton = cfg.contacts and _collides_by_newton(cfg, terrain, sorts)
             self.newton: SolverBase = _make_mujoco(cfg, model, deterministic, by_newton)
             if by_newton:
                 capacity = self.newton.mjw_data.naconmax
@@ -165,13 +167,14 @@ class Solver:
         return {}
 
 
-def _collides_by_newton(cfg: MuJoCoSolverCfg, terrain: TerrainShape | None) -> bool:
+def _collides_by_newton(cfg: MuJoCoSolverCfg, terrain: TerrainShape | None, sorts: bool) -> bool:
     if cfg.collisions == "mujoco" and terrain == "mesh":
         raise ConfigError(
             "physics.solver.collisions is 'mujoco', and MuJoCo Warp takes a mesh for its convex hull: set it to "
             "'newton', or physics.terrain to 'heightfield'."
         )
-    return cfg.collisions == "newton" or (cfg.collisions == "auto" and terrain is not None)
+    # On a GPU MuJoCo Warp leaves contacts in the order in which its threads found them, Newton can sort them.
+    return cfg.collisions == "newton" or (cfg.collisions == "auto" and (terrain is not None or sorts))
 
 
 def _make_mujoco(
