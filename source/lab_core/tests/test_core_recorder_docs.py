@@ -14,7 +14,8 @@ from lab_core.cli import replay as replay_command
 from lab_core.recorder.reader import RecordedDataset
 from lab_core.registry import task_ids
 
-TEXT = (Path(__file__).parents[3] / "docs" / "recorder.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs" / "recorder.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
@@ -69,3 +70,14 @@ def test_data_commands_do_what_they_say(tmp_path, monkeypatch, capsys):
         assert main(shlex.split(command)[1:]) == 0, capsys.readouterr()
     assert len(RecordedDataset("go2/all.hdf5")) == 20 and Path("joints.png").exists()
     assert [len(RecordedDataset(f"go2/parts/{name}.hdf5")) for name in ("train", "valid", "test")] == [16, 2, 2]
+
+
+def test_every_row_names_tests_that_exist():
+    rows = re.findall(r"^\| (R\d+) \| [^|]+ \| ([^|]+) \|$", TEXT, re.MULTILINE)
+    assert [row for row, _ in rows] == [f"R{number}" for number in range(1, 21)]
+    for row, tests in rows:
+        named = re.findall(r"`(test_\w+\.py)::(?:\w+::)?(test_\w+)`", tests)
+        assert len(named) == tests.count("`") // 2 > 0, row
+        for file, test in named:
+            (path,) = ROOT.glob(f"source/*/tests/{file}")
+            assert re.search(rf"def {test}\(", path.read_text(encoding="utf-8")), f"{row}: {file}::{test}"
