@@ -17,8 +17,9 @@ from lab_core.recorder import DatasetCfg, EpisodeCollector, RecorderCfg, Recorde
 from lab_core.recorder.presets import task_terms, transition_terms
 from lab_core.recorder.reader import RecordedDataset
 from lab_core.recorder.replay import build_replay_env, replay
+from lab_core.recorder.transition import flatten
 from lab_core.registry import get_task
-from lab_core.scene import LSTMActuatorCfg
+from lab_core.scene import IdealPDActuatorCfg, LSTMActuatorCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.entity import Entity
 from lab_warp.envs import WarpEnv
@@ -164,6 +165,34 @@ def test_r11_all_terms_of_a_task_may_be_part_of_a_graph(task):
     assert step_report(env).islands == tuple(
         f"recorder: {hook} (torch cannot be recorded on the CPU)" for hook in hooks
     )
+
+
+@pytest.mark.parametrize("task", ["Lab-Cartpole-Direct", "Lab-Velocity-Rough-Go2"])
+def test_r11_terms_of_a_task_read_buffers_that_keep_their_addresses(task):
+    """A graph reads where the terms read when it was recorded. Computed anew is the pose relative to the origin."""
+    cfg = task_cfg(task, 2, 0.2)
+    for actuator in cfg.scene.entities["robot"].actuators.values():
+        if isinstance(actuator, IdealPDActuatorCfg) and "Go2" in task:
+            actuator.max_delay = 2
+    env = make_env(cfg, "cpu", "warp")
+    recorder = RecorderManager(RecorderCfg(terms=task_terms(cfg) | substep_terms()), env)
+
+    def addresses() -> dict[str, int]:
+        values = {name: recorder._call(name) for name in recorder.term_names}
+        flags = (env.reset_terminated, env.reset_time_outs, env.reset_buf, env.physics.non_finite)
+        leaves = [leaf for name, value in values.items() for leaf in flatten(name, value)]
+        return {name: leaf.data_ptr() for name, leaf in [*leaves, *flatten("flags", dict(enumerate(flags)))]}
+
+    run(env, 3)
+    before = addresses()
+    run(env, 25)
+    env.reset(mask=[0])
+    after = addresses()
+    moved = {name for name, address in before.items() if after[name] != address}
+    computed = {"initial_state", "pre_states", "states", "substep_states"}
+    assert {name.split("/")[0] for name in moved} <= computed
+    assert all(name.endswith("root_pose") for name in moved)
+    assert len(before) > 25
 
 
 @pytest.mark.gpu
