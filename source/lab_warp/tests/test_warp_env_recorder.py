@@ -222,6 +222,23 @@ def test_r11_the_report_tells_what_of_a_recorder_runs_between_graphs_and_why(dev
     assert islands(marked=True) == []
 
 
+def test_hooks_of_a_subclass_are_called_in_every_step(device):
+    calls = []
+
+    class Watching(RecorderManager):
+        def record_post_step(self) -> None:
+            super().record_post_step()
+            calls.append(self.transition.step)
+
+    env = ManagerBasedRLEnvWarp(cartpole(), device)
+    env.recorder_manager = Watching(RecorderCfg(terms=transition_terms()), env, [EpisodeCollector()])
+    rollout(env, 5)
+    assert calls == list(range(5))
+    assert [len(env.recorder_manager.get_episode(world)) for world in range(N)] == [5] * N
+    (island,) = [island for island in recorder_islands(env) if "post_step" in island]
+    assert island == "recorder: record_post_step: Watching does not tell its parts"
+
+
 def test_what_is_added_while_it_runs_is_recorded_too(device):
     """A consumer, a changed term and a key that no term records make the step record anew."""
     env = ManagerBasedRLEnvWarp(cartpole(), device)

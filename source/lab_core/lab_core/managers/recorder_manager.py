@@ -31,7 +31,7 @@ class NullRecorderManager(Stateful):
         """Returns what the hook of this name does, in order; of ``record_pre_step`` without :meth:`begin_step`."""
         if getattr(type(self), hook) is getattr(NullRecorderManager, hook):
             return ()
-        return (HookPart(hook, getattr(self, hook), f"{type(self).__qualname__} does not tell its parts"),)
+        return (HookPart(f"recorder: {hook}", getattr(self, hook), f"{type(self).__name__} does not tell its parts"),)
 
     def begin_step(self) -> None:
         """Before everything else in a step: all that needs the host."""

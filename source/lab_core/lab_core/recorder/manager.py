@@ -209,6 +209,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         self._run("record_post_reset", mask)
 
     def hook_parts(self, hook: str) -> Sequence[HookPart]:
+        if getattr(type(self), hook) is not getattr(RecorderManager, hook):
+            return super().hook_parts(hook)  # a subclass does something of its own
         return self._parts.get(hook, ())
 
     def interrupt(self, mask: torch.Tensor) -> None:
