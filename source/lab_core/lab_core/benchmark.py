@@ -51,7 +51,13 @@ class StepTiming:
 
     @property
     def env_step_over_physics(self) -> float:
+        """A whole step over ``physics.step`` alone."""
         return self.env_step_ms / self.physics_ms
+
+    @property
+    def stages_over_physics_stage(self) -> float:
+        """All stages of a step over its physics stage: what is around the physics of the same step."""
+        return sum(self.stages_ms.values()) / self.stages_ms["physics"]
 
 
 def time_step(env: RLEnv, steps: int = 200, action_std: float = 0.5, seed: int = 0) -> StepTiming:
