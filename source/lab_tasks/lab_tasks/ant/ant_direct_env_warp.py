@@ -12,10 +12,12 @@ from typing import Any
 import torch
 import warp as wp
 
+from lab_core.managers import SceneEntityCfg
 from lab_core.sensors import JointWrenchData
 from lab_tasks.ant.ant_direct_env import AntDirectEnvCfg
 from lab_tasks.ant.mdp_warp import approach, move_to_target, unit, vector_to_target
 from lab_warp.envs import DirectRLEnvWarp
+from lab_warp.mdp.events import reset_joints_by_offset
 from lab_warp.mdp.functions import at_least_zero, clamp, normalized_position, square, wrap_to_pi
 from lab_warp.mdp.rotations import euler_xyz_from_quat
 from lab_warp.reductions import masked_means
@@ -34,6 +36,8 @@ class AntDirectEnvWarp(DirectRLEnvWarp):
 
     def _setup(self) -> None:
         self.data = self.scene["robot"].data.warp
+        self.joints = SceneEntityCfg("robot")
+        self.joints.resolve(self.scene)
         feet = self.scene.sensor("feet_wrench")
         assert isinstance(feet, JointWrenchData)
         self.feet = feet.warp
@@ -92,16 +96,8 @@ class AntDirectEnvWarp(DirectRLEnvWarp):
         self._launch(_end, inputs, [terminated, time_outs])
 
     def _reset_state(self, mask: wp.array) -> None:
-        data, cfg = self.data, self.cfg
-        inputs = [
-            mask,
-            data.default_joint_pos,
-            data.default_joint_vel,
-            data.soft_joint_pos_limits,
-            cfg.joint_pos_noise,
-            cfg.joint_vel_noise,
-        ]
-        self._launch(_draw_state, inputs, [self.warp.rng, data.joint_pos, data.joint_vel, self.warp.written])
+        position, velocity = self.cfg.joint_pos_noise, self.cfg.joint_vel_noise
+        reset_joints_by_offset(self, mask, (-position, position), (-velocity, velocity), self.joints)
 
     def _reset_buffers(self, mask: wp.array, log: wp.array) -> None:
         inputs = [mask, self.data.root_link_pose_w, self.warp.time_outs]
@@ -237,31 +233,6 @@ def _end(
     env = wp.tid()
     terminated[env] = poses[env][2] < minimum_height
     time_outs[env] = steps[env] >= longest
-
-
-@wp.kernel
-def _draw_state(
-    mask: wp.array[wp.bool],
-    default_pos: wp.array2d[wp.float32],
-    default_vel: wp.array2d[wp.float32],
-    limits: wp.array2d[wp.vec2],
-    pos_noise: wp.float32,
-    vel_noise: wp.float32,
-    rng_state: wp.array[wp.uint32],
-    joint_pos: wp.array2d[wp.float32],
-    joint_vel: wp.array2d[wp.float32],
-    written: wp.array[wp.bool],
-):
-    env = wp.tid()
-    if not mask[env]:
-        return
-    rng = rng_state[env]
-    for joint in range(joint_pos.shape[1]):
-        position = default_pos[env, joint] + wp.randf(rng, -pos_noise, pos_noise)
-        joint_pos[env, joint] = clamp(position, limits[env, joint][0], limits[env, joint][1])
-        joint_vel[env, joint] = default_vel[env, joint] + wp.randf(rng, -vel_noise, vel_noise)
-    rng_state[env] = rng
-    written[env] = True
 
 
 @wp.kernel

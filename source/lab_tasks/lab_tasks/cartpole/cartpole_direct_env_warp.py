@@ -12,10 +12,12 @@ from typing import Any
 import torch
 import warp as wp
 
+from lab_core.managers import SceneEntityCfg
 from lab_tasks.cartpole.cartpole_direct_env import CartpoleDirectEnvCfg
 from lab_tasks.cartpole.cartpole_env_cfg import CART, POLE
 from lab_warp.envs import DirectRLEnvWarp
-from lab_warp.mdp.functions import clamp, square, wrap_to_pi
+from lab_warp.mdp.events import reset_joints_by_offset
+from lab_warp.mdp.functions import square, wrap_to_pi
 from lab_warp.reductions import masked_means
 from lab_warp.twins import twin_of
 
@@ -34,6 +36,9 @@ class CartpoleDirectEnvWarp(DirectRLEnvWarp):
         robot = self.scene["robot"]
         self.data = robot.data.warp
         (self.cart,), (self.pole,) = robot.find_joints(CART), robot.find_joints(POLE)
+        self.cart_joint, self.pole_joint = (SceneEntityCfg("robot", joint_names=name) for name in (CART, POLE))
+        for joint in (self.cart_joint, self.pole_joint):
+            joint.resolve(self.scene)
         self._survived = torch.zeros(self.num_envs, 1, device=self.device)
         self._survived_wp = wp.from_torch(self._survived)
 
@@ -62,20 +67,9 @@ class CartpoleDirectEnvWarp(DirectRLEnvWarp):
         self._launch(_end, inputs, [terminated, time_outs])
 
     def _reset_state(self, mask: wp.array) -> None:
-        data, cfg = self.data, self.cfg
-        inputs = [
-            mask,
-            data.default_joint_pos,
-            data.default_joint_vel,
-            data.soft_joint_pos_limits,
-            self.cart,
-            wp.vec2(*cfg.initial_cart_pos),
-            wp.vec2(*cfg.initial_cart_vel),
-            self.pole,
-            wp.vec2(*cfg.initial_pole_angle),
-            wp.vec2(*cfg.initial_pole_vel),
-        ]
-        self._launch(_draw_state, inputs, [self.warp.rng, data.joint_pos, data.joint_vel, self.warp.written])
+        cfg = self.cfg
+        reset_joints_by_offset(self, mask, cfg.initial_cart_pos, cfg.initial_cart_vel, self.cart_joint)
+        reset_joints_by_offset(self, mask, cfg.initial_pole_angle, cfg.initial_pole_vel, self.pole_joint)
 
     def _reset_buffers(self, mask: wp.array, log: wp.array) -> None:
         self._launch(_note_survival, [self.warp.time_outs], [self._survived_wp])
@@ -144,37 +138,6 @@ def _end(
     env = wp.tid()
     terminated[env] = wp.abs(positions[env, cart]) > max_cart_pos
     time_outs[env] = steps[env] >= longest
-
-
-@wp.kernel
-def _draw_state(
-    mask: wp.array[wp.bool],
-    default_pos: wp.array2d[wp.float32],
-    default_vel: wp.array2d[wp.float32],
-    limits: wp.array2d[wp.vec2],
-    cart: wp.int32,
-    cart_pos: wp.vec2,
-    cart_vel: wp.vec2,
-    pole: wp.int32,
-    pole_angle: wp.vec2,
-    pole_vel: wp.vec2,
-    rng_state: wp.array[wp.uint32],
-    joint_pos: wp.array2d[wp.float32],
-    joint_vel: wp.array2d[wp.float32],
-    written: wp.array[wp.bool],
-):
-    env = wp.tid()
-    if not mask[env]:
-        return
-    rng = rng_state[env]
-    position = default_pos[env, cart] + wp.randf(rng, cart_pos[0], cart_pos[1])
-    joint_vel[env, cart] = default_vel[env, cart] + wp.randf(rng, cart_vel[0], cart_vel[1])
-    joint_pos[env, cart] = clamp(position, limits[env, cart][0], limits[env, cart][1])
-    position = default_pos[env, pole] + wp.randf(rng, pole_angle[0], pole_angle[1])
-    joint_vel[env, pole] = default_vel[env, pole] + wp.randf(rng, pole_vel[0], pole_vel[1])
-    joint_pos[env, pole] = clamp(position, limits[env, pole][0], limits[env, pole][1])
-    rng_state[env] = rng
-    written[env] = True
 
 
 @wp.kernel

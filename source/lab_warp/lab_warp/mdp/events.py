@@ -11,16 +11,16 @@ other; x, y, z, roll, pitch and yaw of a pose, then of a velocity. A range witho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import warp as wp
 
 from lab_core import mdp
-from lab_core.errors import LabError, unknown_name_message
-from lab_core.managers import SceneEntityCfg, TermError
+from lab_core.errors import LabError
+from lab_core.managers import SceneEntityCfg
 from lab_core.managers.manager_base import check_range
 from lab_core.scene import ArticulationData
+from lab_warp.mdp.draws import bounds, uniform
 from lab_warp.mdp.functions import clamp
 from lab_warp.mdp.rotations import quat_from_euler_xyz, quat_mul
 from lab_warp.scene import write_default_state
@@ -176,13 +176,8 @@ def _draw_root_state(
     env = wp.tid()
     if not mask[env]:
         return
-    rng = rng_state[env]
-    pose = wp.spatial_vector()
-    velocity = wp.spatial_vector()
-    for i in range(6):
-        pose[i] = wp.randf(rng, pose_low[i], pose_high[i])
-    for i in range(6):
-        velocity[i] = wp.randf(rng, vel_low[i], vel_high[i])
+    pose, rng = uniform(pose_low, pose_high, rng_state[env])
+    velocity, rng = uniform(vel_low, vel_high, rng)
     rng_state[env] = rng
     default = default_pose[env]
     root_pose[env] = wp.transform(
@@ -223,12 +218,9 @@ def _push(
     env = wp.tid()
     if not mask[env]:
         return
-    rng = rng_state[env]
-    velocity = root_vel[env]
-    for i in range(6):
-        velocity[i] = velocity[i] + wp.randf(rng, low[i], high[i])
+    velocity, rng = uniform(low, high, rng_state[env])
     rng_state[env] = rng
-    root_vel[env] = velocity
+    root_vel[env] = root_vel[env] + velocity
     written[env] = True
 
 
@@ -239,11 +231,6 @@ def _floating_base(env: Any, asset_cfg: SceneEntityCfg, what: str) -> Articulati
     return data
 
 
-def _bounds(ranges: Mapping[str, Sequence[float]], what: str) -> tuple[wp.spatial_vector, wp.spatial_vector]:
-    """Lower and upper bounds of six draws from ranges by name; missing ones are 0."""
-    for key, value in ranges.items():
-        if key not in _SIX:
-            raise TermError(f"{what}: {unknown_name_message('component', key, _SIX)}")
-        check_range(value, f"{what}[{key!r}]")
-    low, high = zip(*(ranges.get(key, (0.0, 0.0)) for key in _SIX), strict=True)
+def _bounds(ranges: dict[str, _Range], what: str) -> tuple[wp.spatial_vector, wp.spatial_vector]:
+    low, high = bounds(ranges, _SIX, what)
     return wp.spatial_vector(*low), wp.spatial_vector(*high)

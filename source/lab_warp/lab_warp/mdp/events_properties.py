@@ -16,69 +16,18 @@ from typing import Any
 import warp as wp
 
 from lab_core import mdp
-from lab_core.errors import unknown_name_message
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.managers.manager_base import check_range
 from lab_core.mdp.events_properties import MIN_FRICTION, MIN_MASS_SHARE, Distribution, Operation, Params
-from lab_warp.mdp.functions import at_least_zero, clamp, greater
+from lab_warp.mdp.draws import GAUSSIAN, Draw, bounds, draw_of, drawn, uniform
+from lab_warp.mdp.functions import at_least_zero, greater
 from lab_warp.twins import twin_of
 from lab_warp.views import body_index, joint_index
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 _ROBOT = SceneEntityCfg("robot")
-_AXES = ("x", "y", "z")
-
-_OPERATIONS: dict[Operation, int] = {"add": 0, "scale": 1, "abs": 2}
-_DISTRIBUTIONS: dict[Distribution, int] = {"uniform": 0, "log_uniform": 1, "gaussian": 2}
-_ADD, _SCALE = wp.constant(_OPERATIONS["add"]), wp.constant(_OPERATIONS["scale"])
-_UNIFORM, _LOG_UNIFORM = wp.constant(_DISTRIBUTIONS["uniform"]), wp.constant(_DISTRIBUTIONS["log_uniform"])
-_GAUSSIAN = wp.constant(_DISTRIBUTIONS["gaussian"])
 _MIN_MASS_SHARE = wp.constant(MIN_MASS_SHARE)
-
-
-@wp.struct
-class _Draw:
-    """How a property is drawn."""
-
-    distribution: wp.int32
-    params: wp.vec2
-    operation: wp.int32
-
-
-def _draw_of(params: Params, operation: Operation, distribution: Distribution) -> _Draw:
-    """Raises :class:`TermError` for parameters that the distribution cannot have."""
-    if distribution == "gaussian":
-        if params[1] < 0.0:
-            raise TermError(f"The standard deviation must not be negative, got {params[1]}.")
-    else:
-        check_range(params, f"parameters of a {distribution} draw")
-        if distribution == "log_uniform" and params[0] <= 0.0:
-            raise TermError(f"Bounds of a log-uniform range must be positive, got {tuple(params)}.")
-    draw = _Draw()
-    draw.distribution, draw.operation = _DISTRIBUTIONS[distribution], _OPERATIONS[operation]
-    draw.params = wp.vec2(*params)
-    return draw
-
-
-@wp.func
-def _drawn(how: _Draw, default: wp.float32, rng: wp.uint32):
-    """Returns the property and the state of the stream after the draw."""
-    low = how.params[0]
-    high = how.params[1]
-    draw = wp.float32(0.0)
-    if how.distribution == _UNIFORM:
-        draw = wp.randf(rng, low, high)
-    elif how.distribution == _LOG_UNIFORM:
-        draw = clamp(wp.exp(wp.randf(rng, wp.log(low), wp.log(high))), low, high)
-    else:
-        draw = low + high * wp.randn(rng)
-    if how.operation == _ADD:
-        draw = default + draw
-    elif how.operation == _SCALE:
-        draw = default * draw
-    return draw, rng
-
 
 # Joints -----------------------------------------------------------------------------------------------------------
 
@@ -100,7 +49,7 @@ class randomize_actuator_gains(mdp.randomize_actuator_gains):
             ("joint_damping", damping_distribution_params),
         ):
             if params is not None:
-                _randomize_joints(env, mask, asset_cfg, name, _draw_of(params, operation, distribution))
+                _randomize_joints(env, mask, asset_cfg, name, draw_of(params, operation, distribution))
 
 
 @twin_of(mdp.randomize_joint_parameters)
@@ -120,11 +69,11 @@ class randomize_joint_parameters(mdp.randomize_joint_parameters):
             ("joint_armature", armature_distribution_params),
         ):
             if params is not None:
-                _randomize_joints(env, mask, asset_cfg, name, _draw_of(params, operation, distribution))
+                _randomize_joints(env, mask, asset_cfg, name, draw_of(params, operation, distribution))
                 env.physics.notify(asset_cfg.name, name)
 
 
-def _randomize_joints(env: Any, mask: wp.array, asset_cfg: SceneEntityCfg, name: str, how: _Draw) -> None:
+def _randomize_joints(env: Any, mask: wp.array, asset_cfg: SceneEntityCfg, name: str, how: Draw) -> None:
     entity = env.scene[asset_cfg.name]
     wp.launch(
         _draw_joints,
@@ -139,7 +88,7 @@ def _randomize_joints(env: Any, mask: wp.array, asset_cfg: SceneEntityCfg, name:
 def _draw_joints(
     mask: wp.array[wp.bool],
     joints: wp.array[wp.int32],
-    how: _Draw,
+    how: Draw,
     as_built: wp.array2d[wp.float32],
     rng_state: wp.array[wp.uint32],
     values: wp.array2d[wp.float32],
@@ -151,7 +100,7 @@ def _draw_joints(
     rng = rng_state[env]
     for k in range(joints.shape[0]):
         joint = joints[k]
-        value, rng = _drawn(how, as_built[env, joint], rng)
+        value, rng = drawn(how, as_built[env, joint], rng)
         values[env, joint] = at_least_zero(value)
     rng_state[env] = rng
 
@@ -178,7 +127,7 @@ class randomize_rigid_body_mass(mdp.randomize_rigid_body_mass):
             inputs=[
                 mask,
                 body_index(asset_cfg),
-                _draw_of(mass_distribution_params, operation, distribution),
+                draw_of(mass_distribution_params, operation, distribution),
                 recompute_inertia,
                 wp.from_torch(entity.default_properties["body_mass"]),
                 wp.from_torch(entity.default_properties["body_inertia_b"], dtype=wp.mat33),
@@ -193,7 +142,7 @@ class randomize_rigid_body_mass(mdp.randomize_rigid_body_mass):
 def _draw_masses(
     mask: wp.array[wp.bool],
     bodies: wp.array[wp.int32],
-    how: _Draw,
+    how: Draw,
     recompute_inertia: wp.bool,
     default_mass: wp.array2d[wp.float32],
     default_inertia: wp.array2d[wp.mat33],
@@ -209,8 +158,8 @@ def _draw_masses(
     for k in range(bodies.shape[0]):
         body = bodies[k]
         default = default_mass[env, body]
-        value, rng = _drawn(how, default, rng)
-        if how.distribution == _GAUSSIAN:
+        value, rng = drawn(how, default, rng)
+        if how.distribution == GAUSSIAN:
             value = greater(value, _MIN_MASS_SHARE * default)
         mass[env, body] = value
         if recompute_inertia:
@@ -228,11 +177,7 @@ def randomize_rigid_body_com(
     com_range: dict[str, tuple[float, float]],
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
-    for key, value in com_range.items():
-        if key not in _AXES:
-            raise TermError(f"com_range: {unknown_name_message('component', key, _AXES)}")
-        check_range(value, f"com_range[{key!r}]")
-    low, high = zip(*(com_range.get(key, (0.0, 0.0)) for key in _AXES), strict=True)
+    low, high = bounds(com_range, ("x", "y", "z"), "com_range")
     entity = env.scene[asset_cfg.name]
     wp.launch(
         _draw_coms,
@@ -264,10 +209,7 @@ def _draw_coms(
     env = wp.tid()
     if not mask[env]:
         return
-    rng = rng_state[env]
-    offset = wp.vec3()
-    for i in range(3):
-        offset[i] = wp.randf(rng, low[i], high[i])
+    offset, rng = uniform(low, high, rng_state[env])
     rng_state[env] = rng
     for k in range(bodies.shape[0]):
         com[env, bodies[k]] = as_built[env, bodies[k]] + offset
@@ -331,10 +273,11 @@ def apply_external_force_torque(
     check_range(torque_range, "torque_range")
     if not any((*force_range, *torque_range)):
         return
+    low, high = (wp.spatial_vector(f, f, f, t, t, t) for f, t in zip(force_range, torque_range, strict=True))
     wp.launch(
         _draw_wrenches,
         dim=env.num_envs,
-        inputs=[mask, body_index(asset_cfg), wp.vec2(*force_range), wp.vec2(*torque_range)],
+        inputs=[mask, body_index(asset_cfg), low, high],
         outputs=[env.warp.rng, env.scene[asset_cfg.name].data.warp.body_wrench_w],
         device=env.wp_device,
     )
@@ -344,8 +287,8 @@ def apply_external_force_torque(
 def _draw_wrenches(
     mask: wp.array[wp.bool],
     bodies: wp.array[wp.int32],
-    force_range: wp.vec2,
-    torque_range: wp.vec2,
+    low: wp.spatial_vector,
+    high: wp.spatial_vector,
     rng_state: wp.array[wp.uint32],
     wrench: wp.array2d[wp.spatial_vector],
 ):
@@ -355,10 +298,6 @@ def _draw_wrenches(
         return
     rng = rng_state[env]
     for k in range(bodies.shape[0]):
-        drawn = wp.spatial_vector()
-        for i in range(3):
-            drawn[i] = wp.randf(rng, force_range[0], force_range[1])
-        for i in range(3, 6):
-            drawn[i] = wp.randf(rng, torque_range[0], torque_range[1])
-        wrench[env, bodies[k]] = drawn
+        force_torque, rng = uniform(low, high, rng)
+        wrench[env, bodies[k]] = force_torque
     rng_state[env] = rng
