@@ -34,13 +34,11 @@ def main(args: Args) -> None:
     unknown = [task for task in args.tasks if task not in TASKS]
     if unknown:
         raise SystemExit(f"Unknown tasks {', '.join(unknown)}; choose from {', '.join(TASKS)}.")
-    lab, peer = {}, {}
-    for task in args.tasks:
-        for frontend in TASKS[task]:
-            key = f"{task}, {frontend}"
-            settings = {"task": f"Isaac-{task}", "frontend": frontend}
-            peer[key] = time_peer("isaaclab_task.py", settings, args)
-            lab[key] = time_lab(f"Lab-{task}", frontend, args)
+    cases = {f"{task}, {frontend}": (task, frontend) for task in args.tasks for frontend in TASKS[task]}
+    settings = {key: {"task": f"Isaac-{task}", "frontend": frontend} for key, (task, frontend) in cases.items()}
+    peer = time_peer("isaaclab_task.py", settings, args)
+    timings = time_lab([(f"Lab-{task}", frontend) for task, frontend in cases.values()], args)
+    lab = {key: timings[f"Lab-{task}", frontend] for key, (task, frontend) in cases.items()}
     print(json.dumps({"robots": ROBOTS} | side_by_side(lab, peer), indent=2))
 
 

@@ -44,8 +44,9 @@ def settings() -> dict[str, Any]:
 
 
 def main(args: PeerArgs) -> None:
-    peer = time_peer("mjlab_velocity.py", settings(), args)
-    lab = {frontend: time_lab(TASK, frontend, args) for frontend in FRONTENDS}
+    peer = time_peer("mjlab_velocity.py", {"mjlab": settings()}, args)["mjlab"]
+    timings = time_lab([(TASK, frontend) for frontend in FRONTENDS], args)
+    lab = {frontend: timings[TASK, frontend] for frontend in FRONTENDS}
     print(json.dumps(side_by_side(lab, dict.fromkeys(FRONTENDS, peer)), indent=2))
 
 

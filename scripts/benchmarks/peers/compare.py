@@ -1,4 +1,8 @@
-"""Runs lab and a peer one after the other, each in a process of its own, and puts their results side by side."""
+"""Runs lab and a peer on one device and puts their results side by side.
+
+The processes of the peer start together; once each has warmed up, one after the other times its steps while the rest
+wait. Those of lab follow in the same way.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,17 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import step_table
+
+from lab_core.versions import versions
+
 FRONTENDS = ("warp", "torch")
-_LAB = "import sys; from lab_core.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 @dataclass
@@ -29,49 +38,52 @@ class PeerArgs:
     action_std: float = 0.5
 
 
-def time_lab(task: str, frontend: str, args: PeerArgs) -> dict[str, Any]:
-    """Returns the result of ``lab bench``, which refuses to time what is not valid."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "result.json"
-        options = {
-            "--frontend": frontend,
-            "--device": args.device,
-            "--num-envs": args.num_envs,
-            "--steps": args.steps,
-            "--action-std": args.action_std,
-            "--json": path,
-        }
-        words = [str(word) for pair in options.items() for word in pair]
-        _run([sys.executable, "-c", _LAB, "bench", task, *words], os.environ)
-        return json.loads(path.read_text())
+def time_lab(cases: Iterable[tuple[str, str]], args: PeerArgs) -> dict[tuple[str, str], dict[str, Any]]:
+    """Returns the result per (task, front end), as of ``lab bench``, which refuses to time what is not valid."""
+    keys = list(cases)
+    table = step_table.Args(device=args.device, steps=args.steps, action_std=args.action_std)
+    rows = step_table.time_side_by_side([step_table.Case(*key, args.num_envs) for key in keys], table)
+    if failed := [f"{row['task']}, {row['frontend']}: {row['error']}" for row in rows if "error" in row]:
+        raise SystemExit("\n".join(failed))
+    return dict(zip(keys, rows, strict=True))
 
 
-def time_peer(script: str, settings: dict[str, Any], args: PeerArgs) -> dict[str, Any]:
-    """Returns what a script beside this one writes, run with the peer's packages before all others."""
+def time_peer(script: str, settings: Mapping[str, dict[str, Any]], args: PeerArgs) -> dict[str, dict[str, Any]]:
+    """Returns what a script beside this one writes for each of ``settings``, run with the peer's packages before all
+    others."""
     environment = dict(os.environ)
     if args.peer_path is not None:
         paths = [str(args.peer_path.resolve()), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    settings = settings | {
-        "device": args.device,
-        "num_envs": args.num_envs,
-        "steps": args.steps,
-        "action_std": args.action_std,
-    }
+    path_of_script = str(Path(__file__).with_name(script))
+    common = {name: getattr(args, name) for name in ("device", "num_envs", "steps", "action_std")}
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "result.json"
-        command = [args.peer_python, str(Path(__file__).with_name(script)), json.dumps(settings), str(path)]
-        _run(command, environment)
-        return json.loads(path.read_text())
+        files = {key: Path(folder) / f"{number}.json" for number, key in enumerate(settings)}
+        processes = {
+            key: subprocess.Popen(
+                [args.peer_python, path_of_script, json.dumps(settings[key] | common), str(file)],
+                env=environment,
+                stdout=sys.stderr,  # the result alone goes to our output
+            )
+            for key, file in files.items()
+        }
+        try:
+            for key, file in files.items():
+                while processes[key].poll() is None and not file.with_suffix(".ready").exists():
+                    time.sleep(0.1)
+            for key, file in files.items():
+                file.with_suffix(".go").touch()
+                if processes[key].wait():
+                    raise SystemExit(f"{script} failed with exit code {processes[key].returncode}; see above.")
+        finally:
+            for process in processes.values():
+                process.kill()
+        return {key: json.loads(file.read_text()) for key, file in files.items()}
 
 
 def side_by_side(lab: dict[str, dict[str, Any]], peer: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns both results and how many times as many environment steps per second lab makes, by the same keys."""
     ratios = {key: round(lab[key]["env_steps_per_s"] / peer[key]["env_steps_per_s"], 2) for key in lab if key in peer}
-    return {"ratios": ratios, "lab": lab, "peer": peer}
-
-
-def _run(command: list[str], environment: Any) -> None:
-    finished = subprocess.run(command, env=environment, stdout=sys.stderr)  # the result alone goes to our output
-    if finished.returncode:
-        raise SystemExit(f"{Path(command[1]).name} failed with exit code {finished.returncode}; see above.")
+    found = versions()
+    found.pop("command")  # it names folders of the machine
+    return {"ratios": ratios, "lab": lab, "peer": peer, "versions": found}

@@ -53,7 +53,7 @@ def main(settings: dict[str, Any], path: Path) -> None:
     env = make_env(settings)
     env.reset()
     width = env.unwrapped.action_space.shape[-1]
-    env_step_ms = time_steps(env.step, width, settings)
+    env_step_ms = time_steps(env.step, width, settings, path)
     packages = ("isaaclab", "newton", "mujoco-warp", "warp-lang", "torch")
     found = result(settings["task"], env_step_ms, settings, packages) | {"frontend": settings["frontend"]}
     path.write_text(json.dumps(found))

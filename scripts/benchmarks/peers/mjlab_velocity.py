@@ -84,7 +84,7 @@ def main(settings: dict[str, Any], path: Path) -> None:
     env = ManagerBasedRlEnv(env_cfg(settings), device=settings["device"])
     env.reset()
     width = env.action_manager.total_action_dim
-    env_step_ms = time_steps(env.step, width, settings)
+    env_step_ms = time_steps(env.step, width, settings, path)
     for _ in range(HEALTH_STEPS):
         env.step(torch.zeros(settings["num_envs"], width, device=settings["device"]))
         check_capacity(env, settings)

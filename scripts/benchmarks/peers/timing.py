@@ -9,6 +9,7 @@ import time
 import types
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -18,8 +19,13 @@ WARMUP_STEPS = 30
 ACTION_SETS = 64
 
 
-def time_steps(step: Callable[[torch.Tensor], object], width: int, settings: dict[str, Any]) -> float:
-    """Returns the mean duration of a step [ms], with the actions that `lab bench` draws, after warming up."""
+def time_steps(
+    step: Callable[[torch.Tensor], object], width: int, settings: dict[str, Any], result_file: Path
+) -> float:
+    """Returns the mean duration of a step [ms], with the actions that `lab bench` draws.
+
+    After warming up it says so with a file beside ``result_file``, and waits for another that lets it begin.
+    """
     device = torch.device(settings["device"])
     generator = torch.Generator(device).manual_seed(0)
     shape = (min(settings["steps"], ACTION_SETS), settings["num_envs"], width)
@@ -28,6 +34,9 @@ def time_steps(step: Callable[[torch.Tensor], object], width: int, settings: dic
         for i in range(WARMUP_STEPS):
             step(actions[i % len(actions)])
         synchronize(device)
+        result_file.with_suffix(".ready").touch()
+        while not result_file.with_suffix(".go").exists():
+            time.sleep(0.1)
         start = time.perf_counter()
         for i in range(settings["steps"]):
             step(actions[i % len(actions)])
