@@ -11,7 +11,7 @@ import warp as wp
 
 from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnvCfg, make_env
 from lab_core.managers import EventTermCfg, ManagerTermBase, MetricTermCfg, ObservationTermCfg
-from lab_core.signals import NoiseWithBiasCfg, UniformNoiseCfg
+from lab_core.signals import ConstantNoiseCfg, NoiseWithBiasCfg, UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp.envs import DirectRLEnvWarp, ManagerBasedRLEnvWarp, build_env
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report
@@ -256,6 +256,26 @@ def test_direct_environments_have_events_and_noise(device):
         assert difference.max() <= 0.1 + 1e-6 and difference.unique().numel() == N
     assert env.actions.unique().numel() == N or not env.actions.any()
     assert sum(int(mask.sum()) for mask in masks) > N
+
+
+def test_direct_environments_follow_noise_that_changes_without_a_new_recording(device):
+    expected = {"add": torch.add, "scale": torch.mul, "abs": torch.full_like}
+    cfg = direct_cfg(
+        observation_noise=ConstantNoiseCfg(bias=0.0), action_noise=ConstantNoiseCfg(bias=0.0), compute_final_obs=True
+    )
+    env = build_env(cfg, device)
+    action = torch.full((N, 1), 0.25, device=device)
+    for bias, operation in ((0.0, "add"), (0.5, "add"), (2.0, "scale"), (3.0, "abs"), (0.0, "add")):
+        for noise in (env.cfg.observation_noise, env.cfg.action_noise):
+            noise.bias, noise.operation = bias, operation
+        observed, *_, extras = env.step(action)
+        position = env.scene["robot"].data.joint_pos[:, :1]
+        assert torch.equal(env.actions, expected[operation](action, bias))
+        for given in (observed, extras["final_obs"]):
+            assert torch.equal(given["policy"], expected[operation](position, bias))
+    env.cfg.observation_noise.bias = 1.0
+    assert (env.reset()[0]["policy"] == 1.0 + env.scene["robot"].data.joint_pos[:, :1]).all()
+    assert step_report(env).num_recordings == 1
 
 
 def test_direct_environments_refuse_noise_with_a_memory():

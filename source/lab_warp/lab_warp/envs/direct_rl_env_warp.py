@@ -111,6 +111,10 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
     def _raise_for_invalid_actions(self) -> None:
         self._action_check.raise_for_invalid()
 
+    def _copy_settings(self) -> None:
+        self._action_noise.copy_settings()
+        self._observation_noise.copy_settings()
+
     def _process(self) -> None:
         wp.launch(
             kernels.take_action,

@@ -37,7 +37,7 @@ def noise_settings(noise: NoiseCfg | None) -> tuple[int, int, float, float]:
 
 
 class ColumnNoise:
-    """One noise on every column of a buffer (N, D)."""
+    """One noise on every column of a buffer (N, D). Fields of its configuration may be changed while it runs."""
 
     def __init__(self, noise: NoiseCfg | None, width: int, device: torch.device) -> None:
         """Raises:
@@ -48,18 +48,27 @@ class ColumnNoise:
                 f"{type(noise).__name__} has a memory, which direct environments of the Warp front end do not offer: "
                 "use constant, uniform or Gaussian noise, or the front end 'torch'."
             )
-        self._is_none = noise is None
-        values = (*noise_settings(noise), -math.inf, math.inf, 1.0)
+        self._noise = noise
+        self._copied = noise_settings(noise)
+        values = (*self._copied, -math.inf, math.inf, 1.0)
         self._settings = [
             torch.full((width,), value, dtype=torch.int32 if i < 2 else torch.float32, device=device)
             for i, value in enumerate(values)
         ]
         self._views = [wp.from_torch(setting) for setting in self._settings]
 
+    def copy_settings(self) -> None:
+        """Hands a changed noise to the device; called between steps."""
+        settings = noise_settings(self._noise)
+        if settings != self._copied:
+            for buffer, value in zip(self._settings, settings, strict=False):  # the others say: no clip, no scale
+                buffer.fill_(value)
+            self._copied = settings
+
     def apply(self, env: WarpEnv, values: wp.array, mask: wp.array | None = None, advance: bool = True) -> None:
         """Adds the noise in place: everywhere, or in the environments of ``mask``; without ``advance`` the random
         streams stay where they are."""
-        if self._is_none:
+        if self._noise is None:
             return
         wp.launch(
             kernels.finish_observation,
