@@ -138,9 +138,10 @@ class EventManager(ManagerBase[EventTermCfg]):
 
     def _apply_reset(self, mask: torch.Tensor, step: int) -> None:
         for name in self._names("reset"):
-            last_step = self._last_step[name]
-            due = (last_step == _NEVER) | (step - last_step >= self._cfgs[name].min_step_count_between_reset)
-            due &= mask
+            last_step, pause = self._last_step[name], self._cfgs[name].min_step_count_between_reset
+            due = mask
+            if pause > 0:
+                due = mask & ((last_step == _NEVER) | (step - last_step >= pause))
             masked_copy_(last_step, step, due)
             self._call(name, due)
 

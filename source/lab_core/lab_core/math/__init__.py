@@ -8,6 +8,7 @@ from lab_core.math.conversions import (
     quat_from_angle_axis,
     quat_from_euler_xyz,
     quat_from_matrix,
+    roll_yaw_from_quat,
     rotation_6d_from_matrix,
     rotation_angle_squared,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "quat_slerp",
     "quat_unique",
     "random_orientation",
+    "roll_yaw_from_quat",
     "rotation_6d_from_matrix",
     "rotation_angle_squared",
     "subtract_frame_transforms",

@@ -10,8 +10,9 @@ from torch import Tensor
 
 def wrap_to_pi(angle: Tensor) -> Tensor:
     """Wrap angles [rad] into ``[-pi, pi]``; odd multiples of pi keep the sign of the input. Gradient 1 everywhere."""
-    turns = torch.ceil(angle.abs() / (2.0 * math.pi) - 0.5)
-    return angle - 2.0 * math.pi * turns * torch.sign(angle)
+    # In few operations, since torch launches each of them. The turns come out negative and get the sign of the angle.
+    turns = torch.div(torch.rsub(angle.abs(), math.pi), 2.0 * math.pi, rounding_mode="floor")
+    return torch.sub(angle, turns.copysign(angle), alpha=2.0 * math.pi)
 
 
 def normalize(vector: Tensor, eps: float = 1e-8) -> Tensor:

@@ -114,10 +114,17 @@ def euler_xyz_from_quat(quat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rebuilds the rotation). The gradient grows without bound there: not for a loss.
     """
     x, y, z, w = quat.unbind(-1)
-    # From the half-angle products: both pairs are (cosine, sine) of (roll -+ yaw)/2 scaled by cos(p/2) +- sin(p/2).
-    half_difference = torch.atan2(x - z, w + y)
-    half_sum = torch.atan2(x + z, w - y)
     plus = torch.linalg.vector_norm(torch.stack((x - z, w + y), dim=-1), dim=-1)
     minus = torch.linalg.vector_norm(torch.stack((x + z, w - y), dim=-1), dim=-1)
     pitch = 2.0 * torch.atan2(plus, minus) - 0.5 * math.pi
-    return wrap_to_pi(half_sum + half_difference), pitch, wrap_to_pi(half_sum - half_difference)
+    roll, yaw = roll_yaw_from_quat(quat).unbind(-1)
+    return roll, pitch, yaw
+
+
+def roll_yaw_from_quat(quat: Tensor) -> Tensor:
+    """Roll and yaw ``(..., 2)`` [rad] of :func:`euler_xyz_from_quat`, for a third of its operations."""
+    x, y, z, w = quat.unbind(-1)
+    # From the half-angle products: both pairs are (cosine, sine) of (roll -+ yaw)/2 scaled by cos(p/2) +- sin(p/2).
+    half_difference = torch.atan2(x - z, w + y)
+    half_sum = torch.atan2(x + z, w - y)
+    return wrap_to_pi(torch.stack((half_sum + half_difference, half_sum - half_difference), dim=-1))

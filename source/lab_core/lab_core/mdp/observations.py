@@ -78,7 +78,7 @@ def joint_pos_limit_normalized(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -
     """Joint positions, -1 at the lower and 1 at the upper soft limit. Every joint must have limits."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
     low, high = data.soft_joint_pos_limits[:, ids].unbind(dim=-1)
-    return 2.0 * (data.joint_pos[:, ids] - 0.5 * (low + high)) / (high - low)
+    return torch.sub(low + high, data.joint_pos[:, ids], alpha=2.0) / (low - high)
 
 
 def joint_vel(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:

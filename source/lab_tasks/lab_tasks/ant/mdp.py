@@ -12,7 +12,7 @@ import torch
 from lab_core import mdp
 from lab_core.managers import ManagerTermBase, RewardTermCfg, SceneEntityCfg
 from lab_core.masks import masked_copy_
-from lab_core.math import euler_xyz_from_quat, normalize, quat_apply, wrap_to_pi
+from lab_core.math import roll_yaw_from_quat, wrap_to_pi
 
 if TYPE_CHECKING:
     from lab_core.envs import ManagerBasedRLEnv, RLEnv
@@ -23,8 +23,11 @@ Target = tuple[float, float, float]
 
 def vector_to_target(env: RLEnv, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Horizontal vector from the root link to the target, world axes (N, 2) [m]."""
-    x, y = (env.scene.env_origins[:, :2] - env.scene[asset_cfg.name].data.root_link_pose_w[:, :2]).unbind(dim=1)
-    return torch.stack((x + target_pos[0], y + target_pos[1]), dim=1)
+    vector = env.scene.env_origins[:, :2] - env.scene[asset_cfg.name].data.root_link_pose_w[:, :2]
+    for axis in range(2):
+        if target_pos[axis]:
+            vector[:, axis].add_(target_pos[axis])
+    return vector
 
 
 # Observations -----------------------------------------------------------------------------------------------------
@@ -32,8 +35,7 @@ def vector_to_target(env: RLEnv, target_pos: Target, asset_cfg: SceneEntityCfg =
 
 def base_yaw_roll(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Yaw and roll of the root link, each in -pi .. pi (N, 2) [rad]."""
-    roll, _, yaw = euler_xyz_from_quat(env.scene[asset_cfg.name].data.root_link_pose_w[:, 3:])
-    return torch.stack((yaw, roll), dim=1)
+    return roll_yaw_from_quat(env.scene[asset_cfg.name].data.root_link_pose_w[:, 3:]).flip(1)
 
 
 def base_angle_to_target(env: RLEnv, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
@@ -49,11 +51,13 @@ def base_up_proj(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor
 
 def base_heading_proj(env: RLEnv, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Component of the root-link x axis along the horizontal direction to the target (N, 1)."""
-    direction = normalize(vector_to_target(env, target_pos, asset_cfg))
+    to_target = vector_to_target(env, target_pos, asset_cfg)
     quat = env.scene[asset_cfg.name].data.root_link_pose_w[:, 3:]
-    x_axis = torch.zeros_like(quat[:, :3])
-    x_axis[:, 0] = 1.0
-    return (quat_apply(quat, x_axis)[:, :2] * direction).sum(dim=1, keepdim=True)
+    # The x axis is (1 - 2 (y^2 + z^2), 2 (x y + z w), ...); in few operations, since torch launches each of them.
+    forward = torch.rsub(quat[:, 1:3].square().sum(dim=1), 1.0, alpha=2.0)
+    left = (quat[:, 0::2] * quat[:, 1::2]).sum(dim=1)
+    along = torch.addcmul(forward * to_target[:, 0], left, to_target[:, 1], value=2.0)
+    return (along / to_target.norm(dim=1).clamp(min=1e-8)).unsqueeze(1)
 
 
 # Rewards ----------------------------------------------------------------------------------------------------------
