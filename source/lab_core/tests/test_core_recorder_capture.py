@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,29 +147,39 @@ def fast_ends() -> dict:
     return {"half": TerminationTermCfg(func=half)}
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_no_step_waits_for_the_gpu():
-    """Neither recording a step nor the end of episodes; the host may only fall behind."""
-    cfg = analytic_cartpole_env_cfg(64, episode_length_s=0.1)
-    env = cfg.build("cuda")
-    collector = EpisodeCollector()
-    env.recorder_manager = recorder = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
-    actions = torch.zeros(64, 1, device="cuda")
-    env.step(actions)
-    env.reset_terminated[::2] = env.reset_buf[::2] = True
+@contextmanager
+def no_waiting_for(device: torch.device) -> Iterator[None]:
+    """Inside, torch raises where the host would wait for a GPU."""
+    if device.type == "cpu":
+        yield
+        return
     mode = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_no_step_waits_for_the_gpu(device):
+    """Neither recording a step nor the end of episodes; the host may only fall behind."""
+    env = analytic_cartpole_env_cfg(64, episode_length_s=1.0).build(device)
+    collector = EpisodeCollector()
+    env.recorder_manager = recorder = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
+    env.step(torch.zeros(64, 1, device=env.device))
+    env.reset_terminated[::2] = env.reset_buf[::2] = True  # the other worlds go on: 31 of at most 60 steps
+    with no_waiting_for(env.device):
         for _ in range(30):
             recorder.record_pre_step()
             recorder.record_pre_physics()
+            recorder.record_post_physics()
             recorder.record_post_step()
             recorder.record_post_reset(env.reset_buf)
             recorder.finish_step()
-    finally:
-        torch.cuda.set_sync_debug_mode(mode)
-    assert len(collector.episodes) >= 26 * 32
+    assert recorder.counts.ended == len(collector.episodes) == 30 * 32
+    assert [len(episode) for episode in collector.episodes] == [2] * 32 + [1] * 29 * 32
+    assert len(recorder.get_episode(1)) == 31
 
 
 def test_the_policys_own_observations_are_recorded():
