@@ -42,6 +42,8 @@ class RecordOptions:
     """If the folder already holds this recording. resume: record what is missing to EPISODES, with another seed."""
     compression: int = 0
     """Level of gzip, 1 .. 9; 0: none, so that readers can map the files into memory."""
+    shard_seconds: float = 60.0
+    """A file with an episode in it is finished at the latest after this time [s]: what a crash can cost."""
     memory_limit: float = 8.0
     """Refuse to keep more than this for running episodes [GiB]."""
     num_envs: int | None = None
@@ -95,6 +97,7 @@ def _record(task: str, args: RecordArguments) -> int:
         env_name=task,
         label=args.label,
         compression=args.compression,
+        shard_seconds=args.shard_seconds,
     )
     present, last_seed = _present(dataset)
     episodes = args.episodes - present

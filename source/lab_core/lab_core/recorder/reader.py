@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from lab_core.errors import unknown_name_message
 from lab_core.recorder.episode import Episode, EpisodeInfo
 from lab_core.recorder.errors import DatasetError, NoSuchEpisodeError
 from lab_core.recorder.shard import FORMAT_VERSION, LAB_FORMAT_VERSION
-from lab_core.recorder.shard_index import ShardIndex, index_path, recording_names
+from lab_core.recorder.shard_index import ShardIndex, find_shards, index_path, recording_names, shard_recording
 
 _OPEN_FILES = 16
 
@@ -176,8 +175,7 @@ class RecordedDataset:
             return [self.path]
         if not self.path.is_dir():
             raise DatasetError(f"There is no file or folder {self.path}.")
-        shards = {path: match for path in self.path.glob("*.hdf5") if (match := _SHARD_NAME.fullmatch(path.name))}
-        names = sorted({str(match["name"]) for match in shards.values()} | {*recording_names(self.path)})
+        names = sorted({*map(shard_recording, find_shards(self.path)), *recording_names(self.path)})
         if not names:
             raise DatasetError(f"The folder {self.path} holds no recording (<name>-00000.hdf5, <name>.index.json).")
         if name is None and len(names) > 1:
@@ -185,9 +183,9 @@ class RecordedDataset:
         name = name or names[0]
         if name not in names:
             raise DatasetError(f"{self.path}: {unknown_name_message('recording', name, names)}")
-        found = sorted((int(match["number"]), path) for path, match in shards.items() if match["name"] == name)
-        self._notice_gaps(name, [path for _, path in found])
-        return [path for _, path in found]
+        found = find_shards(self.path, name)
+        self._notice_gaps(name, found)
+        return found
 
     def _notice_gaps(self, name: str, present: list[Path]) -> None:
         if not index_path(self.path, name).exists():
@@ -200,7 +198,7 @@ class RecordedDataset:
                 f"The recording {name!r} in {self.path} was not closed: it is being written, or its program was "
                 "stopped and the episodes that were in no finished file are lost."
             )
-        for path in sorted(self.path.glob(f".{name}-*.partial")):
+        for path in find_shards(self.path, name, unfinished=True):
             self.notices.append(f"{path} is an unfinished file and is left out.")
 
     def _scan(self, path: Path) -> None:
@@ -277,9 +275,6 @@ class RecordedDataset:
                 raise DatasetError(f"{self.where(index)}: {unknown_name_message('key', key, leaves)}")
             chosen += below
         return chosen
-
-
-_SHARD_NAME = re.compile(r"(?P<name>.+)-(?P<number>\d{5,})\.hdf5")
 
 
 def open_hdf5(path: Path) -> h5py.File:

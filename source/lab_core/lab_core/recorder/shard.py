@@ -134,8 +134,9 @@ def save_bytes(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
         temporary.unlink(missing_ok=True)
+        error.filename = str(path)  # a full disk names none, and the temporary name says nothing to a user
         raise
     _sync_folder(path.parent)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -64,12 +65,28 @@ class ShardIndex:
             raise DatasetError(f"{path} is not the index of a recording: {error}.") from error
 
 
+_SHARD_NAME = r"(?P<name>.+)-(?P<number>\d{5,})\.hdf5"
+
+
 def index_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.index.json"
 
 
 def shard_path(folder: Path, name: str, number: int) -> Path:
     return folder / f"{name}-{number:05d}.hdf5"
+
+
+def find_shards(folder: Path, name: str | None = None, unfinished: bool = False) -> list[Path]:
+    """Returns the files of a recording, or of all, in order; or what a program that was stopped has left of some."""
+    pattern = re.compile(rf"\.{_SHARD_NAME}\.partial" if unfinished else _SHARD_NAME)
+    matches = {path: match for path in folder.glob("*") if (match := pattern.fullmatch(path.name))}
+    found = [path for path, match in matches.items() if name in (None, match["name"])]
+    return sorted(found, key=lambda path: (matches[path]["name"], int(matches[path]["number"])))
+
+
+def shard_recording(path: Path) -> str:
+    """Returns the name of the recording that a file of :func:`find_shards` belongs to."""
+    return path.name.removesuffix(path.suffix).rpartition("-")[0]
 
 
 def recording_names(folder: Path) -> list[str]:

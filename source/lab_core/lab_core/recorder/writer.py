@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import torch
@@ -18,7 +20,7 @@ from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.provenance import Provenance, describe
 from lab_core.recorder.reader import RecordedDataset
 from lab_core.recorder.shard import Shard
-from lab_core.recorder.shard_index import ShardEntry, ShardIndex, index_path, shard_path
+from lab_core.recorder.shard_index import ShardEntry, ShardIndex, find_shards, index_path, shard_path
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -66,6 +68,10 @@ class DatasetWriter:
         """Episodes of this writer in finished files."""
         return self.index.episodes - self._resumed
 
+    @property
+    def _next_path(self) -> Path:
+        return shard_path(self.cfg.folder, self.cfg.name, len(self.index.shards))
+
     def accepts(self, info: EpisodeInfo) -> bool:
         return self._accepts(info)
 
@@ -107,10 +113,7 @@ class DatasetWriter:
             if item is None:
                 self._try(self._finish)
                 return
-            batch, copied = item
-            if copied is not None:
-                copied.synchronize()
-            self._try(lambda batch=batch: self._add(batch))
+            self._try(partial(self._add, *item))
 
     def _time_left(self) -> float | None:
         if self._shard is None:
@@ -124,12 +127,14 @@ class DatasetWriter:
         try:
             action()
         except Exception as error:
-            path = shard_path(self.cfg.folder, self.cfg.name, len(self.index.shards))
+            path = getattr(error, "filename", None) or self._next_path
             reason = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
             self._shard = None
             self._failure = RecorderError(f"cannot write {path}: {reason}.")
 
-    def _add(self, batch: EpisodeBatch) -> None:
+    def _add(self, batch: EpisodeBatch, copied: torch.cuda.Event | None) -> None:
+        if copied is not None:
+            copied.synchronize()
         for episode in batch.views():
             if self._shard is None:
                 self._shard, self._shard_since = Shard(self._provenance, self.cfg.compression), time.monotonic()
@@ -143,7 +148,7 @@ class DatasetWriter:
     def _finish_shard(self) -> None:
         if self._shard is None:
             return
-        path = shard_path(self.cfg.folder, self.cfg.name, len(self.index.shards))
+        path = self._next_path
         self._shard.save(path)
         entry = ShardEntry(path.name, self._shard.num_episodes, self._shard.num_steps)
         self._shard = None
@@ -196,7 +201,7 @@ def _check(cfg: DatasetCfg) -> None:
 
 def _open_index(cfg: DatasetCfg, provenance: Provenance) -> ShardIndex:
     """Returns the index to go on from: an empty one, or that of the recording to resume."""
-    present = sorted(cfg.folder.glob(f"{cfg.name}-[0-9]*.hdf5"))
+    present = find_shards(cfg.folder, cfg.name)
     listed = index_path(cfg.folder, cfg.name)
     index = ShardIndex(cfg.name)
     try:
@@ -212,6 +217,8 @@ def _open_index(cfg: DatasetCfg, provenance: Provenance) -> ShardIndex:
                     path.unlink(missing_ok=True)
             else:
                 index.shards = _resumed_shards(cfg, provenance)
+            for path in find_shards(cfg.folder, cfg.name, unfinished=True):  # of a program that was stopped
+                path.unlink(missing_ok=True)
         index.save(cfg.folder)
     except OSError as error:
         raise RecorderError(f"cannot record into {cfg.folder}: {error.strerror or error}.") from error
