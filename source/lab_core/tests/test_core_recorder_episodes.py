@@ -171,32 +171,6 @@ class TestEnds:
         start = env.recorder_manager.get_episode(0).initial["initial_state/articulation/robot/joint_position"]
         assert torch.equal(start, state["physics"]["joint_pos"][0])
 
-    def test_a_step_that_an_error_cuts_off_ends_all_episodes(self):
-        """What is recorded afterwards belongs together, although the environment was left in the middle of a step."""
-        env, episodes = make(steps=100)
-        actions = iter(range(100))
-
-        def step() -> None:
-            env.step(torch.full((N, 1), float(next(actions))))
-
-        def fail(transition) -> None:
-            if len(failures) == 0 and transition.step == 3:
-                failures.append(transition.step)
-                raise ZeroDivisionError
-
-        failures = []
-        env.recorder_manager.add_consumer(fail)
-        for _ in range(3):
-            step()
-        with pytest.raises(ZeroDivisionError):
-            step()
-        for _ in range(4):
-            step()
-        env.close()
-        assert [(len(episode), episode.info.complete) for episode in episodes] == [(4, False)] * 2 * N
-        assert episodes[0].steps["actions"].flatten().tolist() == [0, 1, 2, 3]
-        assert episodes[N].steps["actions"].flatten().tolist() == [4, 5, 6, 7]
-
     def test_a_world_whose_physics_fails_is_marked(self):
         env, episodes = make()
         run(env, 2)
@@ -254,47 +228,6 @@ class TestSuccess:
 
 def odd_worlds_at_the_end(env) -> torch.Tensor:
     return (torch.arange(env.num_envs) % 2 == 1) & (env.episode_length_buf == env.max_episode_length)
-
-
-class TestAddedValues:
-    def test_r18_a_subset_of_worlds_and_steps_is_written(self):
-        env, episodes = make(steps=4)
-        recorder = env.recorder_manager
-        run(env, 1)
-        written = recorder.add_to_episodes("hints", {"a": torch.arange(N), "b": torch.ones(N, 2)}, [1, 3])
-        assert written.tolist() == [False, True, False, True]
-        run(env, 3)
-        assert [e.steps["hints/a"].tolist() for e in episodes] == [[0] * 4, [1, 0, 0, 0], [0] * 4, [3, 0, 0, 0]]
-        assert episodes[1].steps["valid/hints/b"].tolist() == [True, False, False, False]
-        assert not episodes[0].steps["valid/hints/b"].any()
-
-    def test_worlds_without_a_step_are_left_out(self):
-        env, _ = make()
-        assert not env.recorder_manager.add_to_episodes("x", torch.zeros(N)).any()
-
-    def test_a_consumer_reaches_the_last_step(self):
-        env, episodes = make(steps=3)
-        recorder = env.recorder_manager
-        recorder.add_consumer(lambda transition: recorder.add_to_episodes("done", transition.done))
-        recorder.add_consumer(lambda transition: recorder.set_success_to_episodes(transition.done))
-        run(env, 3)
-        assert episodes[0].steps["done"].tolist() == [False, False, True]
-        assert episodes[0].info.success
-
-    @pytest.mark.parametrize(
-        ("key", "value", "message"),
-        [
-            ("x", torch.zeros(3), r"key 'x' must be a tensor \(4, ...\), got \(3,\)"),
-            ("x", 1.0, "got float"),
-            ("actions", torch.zeros(N, 1), "'actions' belongs to a term"),
-            ("known", torch.zeros(N, 2), r"'known' has shape \(4,\), got \(4, 2\)"),
-        ],
-    )
-    def test_r18_wrong_values_are_refused(self, key, value, message):
-        env, _ = make()
-        env.recorder_manager.add_to_episodes("known", torch.zeros(N))
-        with pytest.raises(RecorderError, match=message):
-            env.recorder_manager.add_to_episodes(key, value)
 
 
 class TestLimits:

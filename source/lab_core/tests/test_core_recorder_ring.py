@@ -261,7 +261,7 @@ class TestTransitionBuffers:
             ({"a/b": torch.zeros(2), "a": torch.zeros(2)}, "'a/b' and 'a' exclude each other"),
             ({"a": torch.zeros(2), "a/b": torch.zeros(2)}, "exclude each other"),
             ({"valid/a": torch.zeros(2)}, "must not begin with 'valid/'"),
-            ({"a//b": torch.zeros(2)}, "empty part"),
+            ({"a//b": torch.zeros(2)}, "part that is empty"),
         ],
     )
     def test_impossible_keys_and_shapes_are_refused(self, terms, message):

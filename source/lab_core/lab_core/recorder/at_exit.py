@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,5 +22,6 @@ def close_at_exit(recorder: RecorderManager) -> None:
 
 
 def _close_all() -> None:
-    for recorder in list(open_recorders):
-        recorder.close()
+    with ExitStack() as stack:  # whatever fails, all of them are closed
+        for recorder in list(open_recorders):
+            stack.callback(recorder.close)

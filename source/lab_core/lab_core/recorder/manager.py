@@ -15,7 +15,7 @@ import torch
 from lab_core.config import check_complete
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.managers.errors import TermError
-from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, function_name
+from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, check_tensor, function_name
 from lab_core.managers.recorder_manager import HookPart, NullRecorderManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
 from lab_core.recorder.at_exit import close_at_exit, open_recorders
@@ -97,7 +97,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         elif cfg.dataset is not None or sinks:
             raise ConfigError("recorder.dataset and sinks need recorder.retention: an episode is written when it ends.")
         self._closed = False
-        self._step_open = False
+        self._step_open = self._step_announced = False
         self._plan()
         close_at_exit(self)
         self._begin(torch.ones(env.num_envs, dtype=torch.bool, device=env.device))
@@ -190,10 +190,12 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
     def begin_step(self) -> None:
         if not self._closed:
             self._settle()
-            self._step_open = True
+            self._step_open = self._step_announced = True
 
     def record_pre_step(self) -> None:
-        self.begin_step()
+        if not self._step_announced:
+            self.begin_step()
+        self._step_announced = False
         self._run("record_pre_step")
 
     def record_pre_physics(self) -> None:
@@ -308,9 +310,12 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             raise TermError(f"{self._what(name)}: {error}") from error
 
     def _settle(self) -> None:
-        """After an error that cut off a step, and that somebody caught: ring and host must count the same steps."""
-        if self._step_open and self._retention is not None and self._retention.settle(self._running_success()):
+        """After an error that cut off a step, and that somebody caught: ring and host must count the same steps and
+        beginnings, and no episode goes on over a gap."""
+        if self._step_open and self._retention is not None:
+            self._retention.settle(self._running_success())
             self._begin(torch.ones_like(self._marked))
+            self._retention.adopt_beginnings()
         self._step_open = False
 
     def _begin(self, mask: torch.Tensor) -> None:
@@ -325,7 +330,9 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
 
     def _compute_end_codes(self) -> None:
         env = self._env
-        success = torch.where(self._marked, self._mark, self._success(env))
+        said = self._success(env)
+        check_tensor(said, (self.num_envs,), "recorder.success", torch.bool)
+        success = torch.where(self._marked, self._mark, said)
         flags = (env.reset_terminated, env.reset_time_outs, success, env.physics.non_finite)
         torch.stack(flags, dim=1, out=self._end_flags)
         self._end_flags.logical_and_(env.reset_buf[:, None])

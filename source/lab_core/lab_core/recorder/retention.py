@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.monitor import NON_FINITE, SUCCESS, TERMINATED, TRUNCATED, EndMonitor
 from lab_core.recorder.ring import EpisodeRing, ring_bytes
 from lab_core.recorder.rows import RecordField, RowLayout
-from lab_core.recorder.transition import TransitionBuffers, check_rows, flatten
+from lab_core.recorder.transition import TransitionBuffers, check_key, check_values, flatten
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -93,18 +94,19 @@ class Retention:
             Whether the ring has grown by a key.
         """
         known = len(self._added)
-        for name, tensor in flatten(key, value):
+        leaves = dict(flatten(key, value))
+        for name, tensor in leaves.items():  # all of them before the first is written
             if name in self._buffers.fields:
                 raise RecorderError(f"recorded key {name!r} belongs to a term and cannot be added to.")
-            check_rows(name, tensor, self._env.num_envs)
+            if name not in self._added:
+                check_key(name, [*self._buffers.fields, *self._added])
+            check_values(name, tensor, self._env.num_envs, self._env.device, self._added.get(name))
+        for name, tensor in leaves.items():
             if name not in self._added:
                 field = RecordField(name, tuple(tensor.shape[1:]), tensor.dtype, "post_step", masked=True)
                 self._check_memory(self.ring.num_bytes + self.ring.bytes_of(RowLayout([field])))
-                self._added[name] = field
                 self.ring.add(field)
-            shape = (self._env.num_envs, *self._added[name].shape)
-            if tensor.shape != shape:
-                raise RecorderError(f"recorded key {name!r} has shape {shape}, got {tuple(tensor.shape)}.")
+                self._added[name] = field
             self.ring.amend(name, tensor, mask)
         return len(self._added) > known
 
@@ -128,27 +130,27 @@ class Retention:
                 "its on_overflow to 'drop_oldest'."
             )
 
-    def settle(self, success: torch.Tensor) -> bool:
-        """Counts the step that an error cut off, if the ring holds it, and ends all running episodes with it,
-        incomplete. Waits for the device.
-
-        Returns:
-            Whether there was such a step.
-        """
-        if int(self.ring.cursor) == self._monitor.pushed % self.ring.num_slots:
-            return False
-        self._monitor.push(torch.zeros_like(success, dtype=torch.int32))
+    def settle(self, success: torch.Tensor) -> None:
+        """Counts the step that an error cut off, if the ring holds it, and ends all running episodes, incomplete: their
+        worlds may have moved on unrecorded. Waits for the device."""
+        if int(self.ring.cursor) != self._monitor.pushed % self.ring.num_slots:
+            self._monitor.push(torch.zeros_like(success, dtype=torch.int32))
         self.interrupt(torch.ones_like(success), success)
-        return True
+
+    def adopt_beginnings(self) -> None:
+        """Takes the number of beginnings over from the device, where an error has left the host behind."""
+        self._starts = self.ring.beginnings.cpu().numpy().copy()
 
     def interrupt(self, mask: torch.Tensor, success: torch.Tensor) -> None:
         """Ends the running episodes of the worlds of ``mask`` (N,) bool, incomplete. Waits for the device."""
         self._export_ended(wait=True)
-        worlds = np.flatnonzero(mask.cpu().numpy())
-        with_steps = worlds[self._begun[worlds] < self._monitor.pushed]
-        self._export(with_steps, self._monitor.pushed - 1, success.cpu().numpy()[with_steps] * SUCCESS, complete=False)
-        self._begun[worlds] = self._monitor.pushed
-        self._starts[worlds] += 1
+        interrupted = mask.cpu().numpy()
+        has_steps = self._begun < self._monitor.pushed
+        self._starts[interrupted & ~has_steps] += 1
+        worlds = np.flatnonzero(interrupted & has_steps)
+        codes = success.cpu().numpy()[worlds] * SUCCESS
+        self._export(worlds, self._monitor.pushed - 1, codes, complete=False)
+        self._first_step = self._env.common_step_counter - self._monitor.pushed  # a loaded state brings its own
 
     def running_episode(self, world: int) -> Episode:
         """Returns a copy of the running episode of a world."""
@@ -156,7 +158,7 @@ class Retention:
             raise IndexError(f"There are {self._env.num_envs} worlds; got {world}.")
         self._export_ended(wait=True)
         infos = self._infos(np.array([world]), self._monitor.pushed - 1, np.zeros(1, np.int32), complete=False)
-        (episode,) = self._gather(infos, self._monitor.pushed - 1)
+        (episode,) = self._gather(infos, self._monitor.pushed - 1, self._starts)
         return episode
 
     def counts(self) -> EpisodeCounts:
@@ -175,11 +177,10 @@ class Retention:
 
     def close(self, success: torch.Tensor) -> None:
         """Exports the running episodes as incomplete and closes the sinks."""
-        try:
-            self.interrupt(torch.ones_like(success), success)
-        finally:
-            for sink in self.sinks:
-                sink.close()
+        with ExitStack() as stack:  # whatever fails, all of them are closed
+            for sink in reversed(self.sinks):
+                stack.callback(sink.close)
+            self.settle(success)
 
     def _export_ended(self, wait: bool = False) -> np.ndarray:
         """Exports what has ended. Returns (N,) bool, worlds whose episodes outgrew the ring."""
@@ -189,20 +190,21 @@ class Retention:
             worlds = np.flatnonzero(codes)
             if len(worlds):
                 self._export(worlds, step, codes[worlds], complete=True)
-                self._begun[worlds] = step + 1
-                self._starts[worlds] += 1
         return too_long
 
     def _export(self, worlds: np.ndarray, last_step: int, codes: np.ndarray, complete: bool) -> None:
-        infos = self._infos(worlds, last_step, codes, complete)
-        wanted = [[sink.accepts(info) for info in infos] for sink in self.sinks]
-        for sink, wants in zip(self.sinks, wanted, strict=True):
-            for part in self._parts([info for info, want in zip(infos, wants, strict=True) if want]):
-                sink.write(self._gather(part, last_step))
+        """Ends the running episodes of ``worlds`` and hands them on; ended they are, also where a sink fails."""
+        infos, starts = self._infos(worlds, last_step, codes, complete), self._starts.copy()
+        self._begun[worlds] = last_step + 1
+        self._starts[worlds] += 1
         self._episodes[worlds] += 1
         self._tally["ended"] += len(infos)
         self._tally["successful"] += sum(info.success for info in infos)
         self._tally["interrupted"] += 0 if complete else len(infos)
+        wanted = [[sink.accepts(info) for info in infos] for sink in self.sinks]
+        for sink, wants in zip(self.sinks, wanted, strict=True):
+            for part in self._parts([info for info, want in zip(infos, wants, strict=True) if want]):
+                sink.write(self._gather(part, last_step, starts))
         self._tally["exported"] += sum(map(any, zip(*wanted, strict=True)))
 
     def _infos(self, worlds: np.ndarray, last_step: int, codes: np.ndarray, complete: bool) -> list[EpisodeInfo]:
@@ -239,10 +241,10 @@ class Retention:
         if part:
             yield part
 
-    def _gather(self, infos: Sequence[EpisodeInfo], last_step: int) -> EpisodeBatch:
+    def _gather(self, infos: Sequence[EpisodeInfo], last_step: int, starts: np.ndarray) -> EpisodeBatch:
         worlds = [info.env_id for info in infos]
         steps, initial = self.ring.gather(
-            worlds, [last_step] * len(infos), [info.length for info in infos], self._starts[worlds].tolist()
+            worlds, [last_step] * len(infos), [info.length for info in infos], starts[worlds].tolist()
         )
         return EpisodeBatch(infos, steps, initial)
 

@@ -81,6 +81,11 @@ class EpisodeRing:
         return (self.cursor - self.length.clamp(max=self.capacity)).remainder(self.num_slots)
 
     @property
+    def beginnings(self) -> torch.Tensor:
+        """(N,) int64, episodes that each world has begun before the running one."""
+        return self._start
+
+    @property
     def num_bytes(self) -> int:
         """Device memory that the ring takes."""
         return self._initial_rows.nbytes + sum(block.rows.nbytes for block in self._blocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -51,8 +51,8 @@ class TransitionBuffers:
         for name, leaf in flatten(key, value):
             masked = isinstance(leaf, MaskedRows)
             tensor = leaf.value if isinstance(leaf, MaskedRows) else leaf
-            check_rows(name, tensor, self._num_envs)
-            self._check_key(name)
+            check_values(name, tensor, self._num_envs, self._device)
+            check_key(name, self.fields)
             self.fields[name] = RecordField(name, tuple(tensor.shape[1:]), tensor.dtype, phase, masked)
             self._leaves.setdefault(key, []).append(name)
 
@@ -88,9 +88,12 @@ class TransitionBuffers:
             if self.fields[name].masked != isinstance(leaf, MaskedRows):
                 raise RecorderError(f"recorded key {name!r} must be MaskedRows in every step or in none.")
             tensor = leaf.value if isinstance(leaf, MaskedRows) else leaf
-            shape = self._targets[name].shape
-            if not isinstance(tensor, torch.Tensor) or tensor.shape != shape:
-                raise RecorderError(f"recorded key {name!r} must be a tensor {tuple(shape)}, got {_form(tensor)}.")
+            check_values(name, tensor, self._num_envs, self._device, self.fields[name])
+            if isinstance(leaf, MaskedRows) and (leaf.mask.shape, leaf.mask.dtype) != ((self._num_envs,), torch.bool):
+                raise RecorderError(
+                    f"the mask of recorded key {name!r} must be a bool tensor ({self._num_envs},), got "
+                    f"{leaf.mask.dtype} {tuple(leaf.mask.shape)}."
+                )
         return leaves
 
     def write(self, leaves: Mapping[str, Any]) -> None:
@@ -139,18 +142,33 @@ class TransitionBuffers:
             flat = flat.clone(memory_format=torch.contiguous_format)
         return flat.view(number)
 
-    def _check_key(self, key: str) -> None:
-        if key.startswith(VALID) or not all(key.split("/")):
-            raise RecorderError(f"recorded key {key!r} must not begin with {VALID!r} or have an empty part.")
-        for other in self.fields:
-            if other == key or other.startswith(f"{key}/") or key.startswith(f"{other}/"):
-                raise RecorderError(f"recorded keys {other!r} and {key!r} exclude each other; rename a term's key.")
+
+def check_key(key: str, others: Iterable[str]) -> None:
+    """Raises :class:`RecorderError` unless a file can hold ``key`` beside ``others``."""
+    if key.startswith(VALID) or not all(part not in ("", ".", "..") for part in key.split("/")):
+        raise RecorderError(f"recorded key {key!r} must not begin with {VALID!r} or have a part that is empty or dots.")
+    for other in others:
+        if other == key or other.startswith(f"{key}/") or key.startswith(f"{other}/"):
+            raise RecorderError(f"recorded keys {other!r} and {key!r} exclude each other; rename one of them.")
 
 
-def check_rows(key: str, value: Any, num_envs: int) -> None:
-    """Raises :class:`RecorderError` unless ``value`` is a tensor with a row per world."""
+def check_values(
+    key: str, value: Any, num_envs: int, device: torch.device, declared: RecordField | None = None
+) -> None:
+    """Raises :class:`RecorderError` unless ``value`` is a tensor on ``device`` with a row per world, and fits what was
+    declared for the key before. Costs no device time."""
+    shape = "..." if declared is None else ", ".join(map(str, declared.shape))
+    rows = f"({num_envs}, {shape})" if shape else f"({num_envs},)"
     if not isinstance(value, torch.Tensor) or value.dim() == 0 or value.shape[0] != num_envs:
-        raise RecorderError(f"recorded key {key!r} must be a tensor ({num_envs}, ...), got {_form(value)}.")
+        raise RecorderError(f"recorded key {key!r} must be a tensor {rows}, got {_form(value)}.")
+    if value.device != device:
+        raise RecorderError(f"recorded key {key!r} must be on {device}, got a tensor on {value.device}.")
+    if declared is None:
+        return
+    if value.shape[1:] != declared.shape:
+        raise RecorderError(f"recorded key {key!r} must be a tensor {rows}, got {_form(value)}.")
+    if value.dtype != declared.dtype and not torch.can_cast(value.dtype, declared.dtype):
+        raise RecorderError(f"recorded key {key!r} holds {declared.dtype}, got {value.dtype}, which would lose values.")
 
 
 def flatten(key: str, value: Any) -> Iterator[tuple[str, Any]]:
