@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 
 from lab_core.envs import ManagerBasedRLEnv
-from lab_core.managers import TermError, TerminationTermCfg
+from lab_core.managers import ManagerTermBase, TermError, TerminationTermCfg
 from lab_core.recorder import (
     DatasetCfg,
     EpisodeCollector,
@@ -276,3 +279,32 @@ def test_a_wrong_mask_is_named():
     env, _ = make(terms={"x": RecorderTermCfg(func=lambda env: next(values), phase="post_step")})
     with pytest.raises(TermError, match=r"the mask of recorded key 'x' must be a bool tensor \(4,\), got"):
         run(env, 1)
+
+
+class Buffered(ManagerTermBase):
+    """Returns a buffer of its own."""
+
+    def __init__(self, cfg, env) -> None:
+        super().__init__(cfg, env)
+        self._buffer = torch.full((env.num_envs,), float(cfg.params["value"]))
+
+    def __call__(self, env, value: float) -> torch.Tensor:
+        return self._buffer
+
+
+def test_a_replaced_term_lives_until_no_graph_uses_it():
+    """A consumer may replace a term while graphs of the step, which do not keep tensors, are still to run."""
+
+    def term(value: float) -> RecorderTermCfg:
+        return RecorderTermCfg(func=Buffered, params={"value": value}, phase="post_reset", key="x")
+
+    env, _ = make(terms={"x": term(1.0)}, ends=None)
+    recorder = env.recorder_manager
+    old = weakref.ref(recorder._class_terms["x"])
+    recorder.add_consumer(lambda transition: transition.step or recorder.set_term_cfg("x", term(2.0)))
+    run(env, 1)
+    gc.collect()
+    assert old() is not None
+    run(env, 1)
+    gc.collect()
+    assert old() is None

@@ -83,6 +83,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             self._buffers.values, env.reset_terminated, env.reset_time_outs, env.reset_buf, step=0
         )
         self._consumers: list[Consumer] = []
+        self._replaced: list[ManagerTermBase | None] = []
+        """Terms that a graph of the present step may still use; a graph does not keep their tensors."""
         self._success = self._success_function()
         with torch.inference_mode(False):
             self._marked = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
@@ -182,6 +184,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         masked_copy_(self._marked, True, mask)
 
     def set_term_cfg(self, name: str, cfg: RecorderTermCfg) -> None:
+        self._replaced.append(self._class_terms.get(name))
         super().set_term_cfg(name, cfg)
         self._plan()
 
@@ -190,6 +193,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
     def begin_step(self) -> None:
         if not self._closed:
             self._settle()
+            self._replaced.clear()
             self._step_open = self._step_announced = True
 
     def record_pre_step(self) -> None:
