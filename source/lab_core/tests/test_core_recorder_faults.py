@@ -100,6 +100,7 @@ class TestDisk:
         with pytest.raises(RecorderError, match=r"Saved are 0 files .*; 4 episodes are lost"):
             env.close()
         env.recorder_manager.close()
+        assert not list(tmp_path.iterdir())  # nothing that would keep the next recording out
 
     def test_a_real_limit_on_file_size(self, tmp_path):
         """In a process of its own, in which no file may grow beyond 6 KiB."""
@@ -183,6 +184,10 @@ class TestDamagedAndForeignFiles:
             file["weights"] = np.zeros(3)
         with pytest.raises(DatasetError, match=r"holds no episodes: it has no group 'data', only \['weights'\]"):
             RecordedDataset(tmp_path / "other.hdf5")
+        with h5py.File(tmp_path / "other.hdf5", "w") as file:
+            file["data/pixels"] = np.zeros(3)
+        with pytest.raises(DatasetError, match="other.hdf5 is of another kind: pixels in its 'data' are no episodes"):
+            RecordedDataset(tmp_path / "other.hdf5")
 
     def test_a_file_of_a_newer_format(self, recorded):
         with h5py.File(recorded, "r+") as file:
@@ -208,9 +213,14 @@ class TestDamagedAndForeignFiles:
         env = make(tmp_path, shard_megabytes=0.0001)
         run(env, 10)
         env.close()
-        (tmp_path / "dataset-00001.hdf5").unlink()
+        damaged = tmp_path / "dataset-00001.hdf5"
+        damaged.write_bytes(damaged.read_bytes()[:-5000])
+        with pytest.raises(DatasetError, match="it is cut off: .* The other files can be read by themselves"):
+            RecordedDataset(tmp_path)
+        damaged.unlink()
         with pytest.raises(
-            DatasetError, match=r"files of the recording 'dataset' are missing: \['dataset-00001.hdf5'\]"
+            DatasetError,
+            match=r"files of the recording 'dataset' are missing: .*-00001.hdf5'.. The other files can be read",
         ):
             RecordedDataset(tmp_path)
 

@@ -21,6 +21,7 @@ from lab_core.recorder.shard import FORMAT_VERSION, LAB_FORMAT_VERSION
 from lab_core.recorder.shard_index import ShardIndex, find_shards, index_path, recording_names, shard_recording
 
 _OPEN_FILES = 16
+_OTHERS = " The other files can be read by themselves; `lab data merge FILE ...` puts them together."
 
 
 class RecordedDataset:
@@ -53,7 +54,10 @@ class RecordedDataset:
         self._places: list[tuple[Path, str]] = []
         self._quaternions_wxyz: set[Path] = set()
         for file in paths:
-            self._scan(file)
+            try:
+                self._scan(file)
+            except DatasetError as error:
+                raise DatasetError(f"{error}{_OTHERS if len(paths) > 1 else ''}") from error
         self.infos = [info for _, infos in self.files for info in infos]
         """Facts of all episodes."""
 
@@ -192,7 +196,7 @@ class RecordedDataset:
             return
         index = ShardIndex.load(self.path, name)
         if missing := sorted({shard.file for shard in index.shards} - {path.name for path in present}):
-            raise DatasetError(f"{self.path}: files of the recording {name!r} are missing: {missing}.")
+            raise DatasetError(f"{self.path}: files of the recording {name!r} are missing: {missing}.{_OTHERS}")
         if not index.closed:
             self.notices.append(
                 f"The recording {name!r} in {self.path} was not closed: it is being written, or its program was "
@@ -223,6 +227,8 @@ class RecordedDataset:
             self.attributes = {name: _plain(value) for name, value in data.attrs.items()}
             self.config = _text(file, "lab/config")
         names = sorted(data, key=_episode_order)
+        if strange := [name for name in names if not isinstance(data.get(name), h5py.Group)]:
+            raise DatasetError(f"{path} is of another kind: {', '.join(strange)} in its 'data' are no episodes.")
         self._places += [(path, name) for name in names]
         self.files.append((path, _read_infos(file, data, names)))
 

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -112,6 +113,9 @@ class DatasetWriter:
                 continue
             if item is None:
                 self._try(self._finish)
+                if not self.index.shards:  # nothing that a later recording might destroy
+                    with suppress(OSError):
+                        index_path(self.cfg.folder, self.cfg.name).unlink(missing_ok=True)
                 return
             self._try(partial(self._add, *item))
 
@@ -160,8 +164,6 @@ class DatasetWriter:
         if self.index.shards:
             self.index.closed = True
             self.index.save(self.cfg.folder)
-        else:  # nothing was recorded
-            index_path(self.cfg.folder, self.cfg.name).unlink(missing_ok=True)
 
 
 def dataset_sinks(
