@@ -21,7 +21,7 @@ def pcg(state: npt.ArrayLike) -> State:
     return (c >> np.uint32(22)) ^ c
 
 
-def rand_init(seed: int, stream: npt.ArrayLike) -> State:
+def rand_init(seed: npt.ArrayLike, stream: npt.ArrayLike) -> State:
     """``wp.rand_init(seed, stream)``."""
     with np.errstate(over="ignore"):
         return pcg(np.asarray(seed).astype(np.uint32) + pcg(stream))

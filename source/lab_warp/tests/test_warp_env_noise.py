@@ -86,17 +86,19 @@ def test_noise_has_its_range_and_moments_and_is_independent(noise, mean, std, de
 
 
 def test_row_2_4_uniform_noise_equals_the_host_model(device):
-    """One number per element, columns in order; the look at the end of a step leaves no trace."""
+    """Columns draw from branches of the environment's stream, which moves on by one number per step; the look at the
+    end of a step leaves no trace."""
     low, high = -0.1, 0.3
     env = make(UniformNoiseCfg(n_min=low, n_max=high), 9, device)
     state = env.rng.state.numpy().copy()
     given = samples(env, 3).float().numpy()
     for step in range(3):
         for column in range(COLUMNS):
-            sample, state = rng_model.randf(state)
+            sample, _ = rng_model.randf(rng_model.rand_init(state, column))
             expected = np.float32(high - low) * sample + np.float32(low)
             # The kernel may fuse the product and the sum.
             np.testing.assert_allclose(given[step, :, column], expected, rtol=0.0, atol=6e-8)
+        _, state = rng_model.randu(state)
     np.testing.assert_array_equal(env.rng.state.numpy(), state)
 
 

@@ -258,42 +258,50 @@ def finish_observation(
     low: wp.array[wp.float32],
     high: wp.array[wp.float32],
     scale: wp.array[wp.float32],
-    advance: wp.bool,
     state: wp.array[wp.uint32],
     values: wp.array2d[wp.float32],
 ):
-    """Noise, clip and scale of all columns (N, D), in place. Launch over N.
+    """Noise, clip and scale of all columns, in place. Launch over (N, D).
 
-    ``first`` and ``second``: bias; low and high; mean and standard deviation. ``advance`` False draws without a trace.
-    ``mask`` None: all environments.
+    ``first`` and ``second``: bias; low and high; mean and standard deviation. ``mask`` None: all environments. A column
+    draws from a stream that branches off the environment's, which stays where it is: see :func:`advance_streams`.
     """
+    env, column = wp.tid()
+    if mask:
+        if not mask[env]:
+            return
+    value = values[env, column]
+    if kind[column] != NO_NOISE:
+        rng = wp.rand_init(wp.int32(state[env]), column)
+        sample = first[column]
+        if kind[column] == UNIFORM:
+            sample = wp.randf(rng, first[column], second[column])
+        elif kind[column] == GAUSSIAN:
+            sample = first[column] + second[column] * wp.randn(rng)
+        if operation[column] == ADD:
+            value = value + sample
+        elif operation[column] == SCALE:
+            value = value * sample
+        else:
+            value = sample
+    # A NaN stays one.
+    if value < low[column]:
+        value = low[column]
+    elif value > high[column]:
+        value = high[column]
+    values[env, column] = value * scale[column]
+
+
+@wp.kernel
+def advance_streams(mask: wp.array[wp.bool], state: wp.array[wp.uint32]):
+    """Moves each environment's stream on by one number, after columns have drawn. Launch over N."""
     env = wp.tid()
     if mask:
         if not mask[env]:
             return
     rng = state[env]
-    for column in range(values.shape[1]):
-        value = values[env, column]
-        if kind[column] != NO_NOISE:
-            sample = first[column]
-            if kind[column] == UNIFORM:
-                sample = wp.randf(rng, first[column], second[column])
-            elif kind[column] == GAUSSIAN:
-                sample = first[column] + second[column] * wp.randn(rng)
-            if operation[column] == ADD:
-                value = value + sample
-            elif operation[column] == SCALE:
-                value = value * sample
-            else:
-                value = sample
-        # A NaN stays one.
-        if value < low[column]:
-            value = low[column]
-        elif value > high[column]:
-            value = high[column]
-        values[env, column] = value * scale[column]
-    if advance:
-        state[env] = rng
+    wp.randu(rng)
+    state[env] = rng
 
 
 # Environment ----------------------------------------------------------------------------------------------------------

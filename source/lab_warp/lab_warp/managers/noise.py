@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -34,6 +35,28 @@ def noise_settings(noise: NoiseCfg | None) -> tuple[int, int, float, float]:
     if isinstance(noise, GaussianNoiseCfg):
         return kernels.GAUSSIAN, operation, noise.mean, noise.std
     return kernels.NO_NOISE, operation, 0.0, 0.0
+
+
+def finish_columns(
+    env: WarpEnv, values: wp.array, settings: Sequence[wp.array], mask: wp.array | None, draws: bool
+) -> None:
+    """Noise, clip and scale of ``values`` (N, D) in place, everywhere or in the environments of ``mask``.
+
+    Args:
+        settings: As :func:`kernels.finish_observation` takes them, (D,) each.
+        draws: Whether the random streams move on, so that the next noise is another.
+    """
+    wp.launch(
+        kernels.finish_observation,
+        dim=values.shape,
+        inputs=[mask, *settings, env.rng.state],
+        outputs=[values],
+        device=env.wp_device,
+    )
+    if draws:
+        wp.launch(
+            kernels.advance_streams, dim=env.num_envs, inputs=[mask], outputs=[env.rng.state], device=env.wp_device
+        )
 
 
 class ColumnNoise:
@@ -70,10 +93,4 @@ class ColumnNoise:
         streams stay where they are."""
         if self._noise is None:
             return
-        wp.launch(
-            kernels.finish_observation,
-            dim=env.num_envs,
-            inputs=[mask, *self._views, advance],
-            outputs=[env.rng.state, values],
-            device=env.wp_device,
-        )
+        finish_columns(env, values, self._views, mask, draws=advance)

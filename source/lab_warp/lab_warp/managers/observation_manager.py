@@ -17,7 +17,7 @@ from lab_core.managers.observation_manager import GroupObservation
 from lab_core.state import named_tensors
 from lab_warp.capture import eager
 from lab_warp.managers import kernels
-from lab_warp.managers.noise import has_no_memory, noise_settings
+from lab_warp.managers.noise import finish_columns, has_no_memory, noise_settings
 from lab_warp.managers.terms import Island, WarpTerms
 from lab_warp.twins import find_twin
 from lab_warp.views import share
@@ -60,6 +60,8 @@ class Group:
         }
         self.settings: SimpleNamespace = share(SimpleNamespace(**self._settings), _SETTINGS)
         self._copied: Any = None
+        self.is_noisy = False
+        """Whether a column draws at random."""
 
     def copy_settings(self, terms: dict[str, _Finish]) -> None:
         """Hands changed noise, clips and scales to the device."""
@@ -74,6 +76,7 @@ class Group:
             buffer = self._settings[name]
             buffer.copy_(torch.tensor(numbers, dtype=buffer.dtype))
         self._copied = terms
+        self.is_noisy = any(kind in (kernels.UNIFORM, kernels.GAUSSIAN) for kind, *_ in terms.values())
 
 
 _Finish = tuple[int, int, float, float, float, float, float | tuple[float, ...]]
@@ -138,7 +141,7 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
                 self._terms[name] = self._term_with_memory(name)
                 self._env.request_recording(f"{self._what(name)} has a memory now")
         for name, group in self._group_buffers.items():
-            corrupt = self._groups[name].enable_corruption
+            corrupt, was_noisy = self._groups[name].enable_corruption, group.is_noisy
             group.copy_settings(
                 {
                     term: _finish(self._cfgs[full], corrupt) if self._terms[full].is_plain else _NOTHING
@@ -147,6 +150,8 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
                 }
                 or {"": _NOTHING}
             )
+            if group.is_noisy is not was_noisy:
+                self._env.request_recording(f"noise of observation group {name!r} came or went")
 
     def compute_now(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
         """Computes the observations after a step. Delays, histories and random streams move on: in all environments,
@@ -179,18 +184,9 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
                     self._evaluate(full, wp.from_torch(kind.value), kind.value)
                 what = f"{self._what(full)}: " + ("its memory" if find_twin(self._cfgs[full].func) else "no Warp twin")
                 eager(Island(what, self._pipe), full, group.out[side][term], side, mask)
-            settings = group.settings
-            wp.launch(
-                kernels.finish_observation,
-                dim=self.num_envs,
-                inputs=[
-                    None if mask is None else mask[0],
-                    *(getattr(settings, setting) for setting in _SETTINGS),
-                    side == "now",
-                ],
-                outputs=[self._env.rng.state, group.warp[side]],
-                device=self._env.wp_device,
-            )
+            settings = [getattr(group.settings, setting) for setting in _SETTINGS]
+            draws = group.is_noisy and side == "now"
+            finish_columns(self._env, group.warp[side], settings, None if mask is None else mask[0], draws)
 
     def _pipe(self, name: str, out: torch.Tensor, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
         """Computes what follows the function of a term, and the function where it has no twin, in torch."""
