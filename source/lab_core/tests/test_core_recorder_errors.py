@@ -308,3 +308,27 @@ def test_a_replaced_term_lives_until_no_graph_uses_it():
     run(env, 1)
     gc.collect()
     assert old() is None
+
+
+def test_a_rebuild_of_the_physics_ends_the_running_episodes():
+    """It puts all worlds into their default state, which no action did."""
+    env, collector = make(ends=None)
+    run(env, 3)
+    env.physics.rebuild()
+    run(env, 2)
+    env.reset()
+    run(env, 1)
+    env.close()
+    assert [(len(episode), episode.info.complete) for episode in collector.episodes] == [
+        (steps, False) for steps in (3, 2, 1) for _ in range(N)
+    ]
+    check_episodes(collector.episodes)
+
+
+def test_a_recorder_that_is_replaced_is_freed():
+    env, _ = make(ends=None)
+    old = weakref.ref(env.recorder_manager)
+    env.recorder_manager = RecorderManager(RecorderCfg(terms=transition_terms()), env)
+    gc.collect()
+    assert old() is None
+    env.physics.rebuild()

@@ -3,9 +3,9 @@
 from lab_core.recorder.config import DatasetCfg, RecorderCfg, RecorderTermCfg, RetentionCfg
 from lab_core.recorder.episode import Episode, EpisodeBatch, EpisodeCollector, EpisodeInfo, EpisodeSink
 from lab_core.recorder.errors import DatasetError, RecorderError
-from lab_core.recorder.manager import RecorderManager, Transition
+from lab_core.recorder.manager import RecorderManager
 from lab_core.recorder.rows import RecordField
-from lab_core.recorder.transition import MaskedRows
+from lab_core.recorder.transition import MaskedRows, Transition
 
 __all__ = [
     "DatasetCfg",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,26 +24,10 @@ from lab_core.recorder.episode import Episode, EpisodeSink
 from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.retention import EpisodeCounts, Retention
 from lab_core.recorder.rows import RecordField
-from lab_core.recorder.transition import TransitionBuffers
+from lab_core.recorder.transition import Transition, TransitionBuffers
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
-
-
-@dataclass
-class Transition:
-    """What a consumer sees of a step: live buffers, which the next step overwrites."""
-
-    values: Mapping[str, torch.Tensor]
-    """Key -> (N, ...); those of ``post_reset`` belong to the episode that is running or ending."""
-    terminated: torch.Tensor
-    """(N,) bool."""
-    truncated: torch.Tensor
-    """(N,) bool."""
-    done: torch.Tensor
-    """(N,) bool, either of them: the world is about to be reset."""
-    step: int = 0
-    """Steps recorded before this one."""
 
 
 Consumer = Callable[[Transition], object]
@@ -102,6 +86,8 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         self._step_open = self._step_announced = False
         self._plan()
         close_at_exit(self)
+        rebuilt = weakref.WeakMethod(self._begin_anew)
+        env.physics.rebuild_callbacks.append(lambda: (begin_anew := rebuilt()) and begin_anew())
         self._begin(torch.ones(env.num_envs, dtype=torch.bool, device=env.device))
 
     # What it holds --------------------------------------------------------------------------------------------------
@@ -321,6 +307,13 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             self._begin(torch.ones_like(self._marked))
             self._retention.adopt_beginnings()
         self._step_open = False
+
+    def _begin_anew(self) -> None:
+        """After a rebuild of the physics, which put all worlds into their default state."""
+        if not self._closed:
+            everywhere = torch.ones_like(self._marked)
+            self.interrupt(everywhere)
+            self._begin(everywhere)
 
     def _begin(self, mask: torch.Tensor) -> None:
         self._run("record_post_reset", mask)

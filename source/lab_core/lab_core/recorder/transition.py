@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,6 +22,22 @@ class MaskedRows(NamedTuple):
     """(N, ...)."""
     mask: torch.Tensor
     """(N,) bool, rows that are valid; the others keep what they held."""
+
+
+@dataclass
+class Transition:
+    """What a consumer sees of a step: live buffers, which the next step overwrites."""
+
+    values: Mapping[str, torch.Tensor]
+    """Key -> (N, ...); those of ``post_reset`` belong to the episode that is running or ending."""
+    terminated: torch.Tensor
+    """(N,) bool."""
+    truncated: torch.Tensor
+    """(N,) bool."""
+    done: torch.Tensor
+    """(N,) bool, either of them: the world is about to be reset."""
+    step: int = 0
+    """Steps recorded before this one."""
 
 
 class TransitionBuffers:
