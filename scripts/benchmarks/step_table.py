@@ -119,7 +119,9 @@ def built_env(case: Case, args: Args) -> Any:
     cfg = get_task(case.task).make_env_cfg()
     cfg.scene.num_envs = case.num_envs
     env = make_env(cfg, args.device, case.frontend)
-    env.step(torch.zeros(env.action_space.shape, device=env.device))
+    shape = env.action_space.shape
+    assert shape is not None
+    env.step(torch.zeros(shape, device=env.device))
     synchronize(env.device)
     return env
 
