@@ -200,12 +200,22 @@ class TestData:
 
     def test_merge_and_split(self, capsys):
         text = lab(capsys, "data", "merge", "standing", "walking", "--output", "all.hdf5")
-        assert "Merged 8 episodes into all.hdf5." in text and "different configurations" in text
+        assert "Merged 8 episodes into all.hdf5." in text and "different configurations" not in text
         text = lab(capsys, "data", "split", "all.hdf5", "--fractions", "0.5", "0.25", "0.25", "--output", "parts")
         assert "parts/train.hdf5: 4 episodes parts/valid.hdf5: 2 episodes parts/test.hdf5: 2 episodes" in text
         assert {info.label for info in RecordedDataset("parts/valid.hdf5").infos} == {"standing", "walking"}
         assert "2 episodes, no problem found" in lab(capsys, "data", "check", "parts/test.hdf5")
         assert "2 episodes (12 steps) repeat" in lab(capsys, "replay", "parts/test.hdf5", "--task", TASK)
+
+    def test_merging_different_configurations_warns(self, capsys):
+        import h5py
+
+        with h5py.File("walking/dataset-00000.hdf5", "r+") as file:
+            config = file["lab/config"].asstr()[()]
+            del file["lab/config"]
+            file["lab/config"] = config.replace("decimation: ", "decimation: 1")
+        text = lab(capsys, "data", "merge", "standing", "walking", "--output", "all.hdf5")
+        assert "different configurations" in text and "needs --task" in text
 
     def test_plot(self, capsys):
         pytest.importorskip("matplotlib")

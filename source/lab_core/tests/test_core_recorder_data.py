@@ -35,7 +35,7 @@ def record(folder: Path, steps: int = 40, change=lambda cfg: None, **dataset) ->
     cfg.recorder = RecorderCfg(terms=transition_terms(), dataset=DatasetCfg(folder=folder, **dataset))
     env = cfg.build()
     for step in range(steps):
-        env.step(torch.full((3, 1), float(step)))
+        env.step(torch.full((env.num_envs, 1), float(step)))
     env.close()
     return RecordedDataset(folder)
 
@@ -128,6 +128,15 @@ class TestMerge:
         with h5py.File(tmp_path / "all.hdf5") as file:
             assert file["data"].attrs["total"] == sum(info.length for info in merged.infos)
             assert [*file["data"]] == merged.names
+
+    def test_another_seed_and_number_of_worlds_leave_the_configuration(self, source, tmp_path):
+        def change(cfg) -> None:
+            cfg.seed, cfg.scene.num_envs = 7, 2
+
+        other = record(tmp_path / "other", change=change)
+        assert other.config != source.config
+        merge([source, other], tmp_path / "all.hdf5")
+        assert RecordedDataset(tmp_path / "all.hdf5").config == source.config
 
     def test_other_configurations_of_one_robot_leave_no_configuration(self, source, tmp_path):
         other = record(tmp_path / "other", change=lambda cfg: cfg.rewards.clear())

@@ -122,12 +122,13 @@ def merge(argv: list[str]) -> int:
     )
     if args.output is None:
         raise LabError("Where to? Give the new file with --output.")
+    from lab_core.recorder.edit import common_config
     from lab_core.recorder.edit import merge as merge_recordings
 
     sources = [_open(path, None) for path in paths]
     with ProgressDisplay("episodes", sum(map(len, sources))) as progress:
         merge_recordings(sources, args.output, progress.update)
-    if len({source.config for source in sources}) > 1:
+    if not common_config(sources) and any(source.config for source in sources):
         print_warning("The recordings have different configurations; the file has none (`lab replay` needs --task).")
     print(f"Merged {sum(map(len, sources))} episodes into {args.output}.")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,16 +25,25 @@ _MUST_AGREE = ("quaternion", "names", "step_dt", "physics_dt", "decimation", "ph
 def merge(sources: Sequence[RecordedDataset], output: Path, report: Report = lambda count: None) -> None:
     """Copies the episodes of recordings into one file, numbered anew in this order; their own facts stay.
 
-    Recordings of one robot with different configurations (say, standing and walking) can be merged; the file then has
-    no configuration.
+    Recordings of one robot with different configurations (say, standing and walking) can be merged; see
+    :func:`common_config`.
 
     Raises:
         DatasetError: they come from other robots, physics or formats, hold other keys, or ``output`` exists.
     """
     _check_compatible(sources)
     picks = [(source, index) for source in sources for index in range(len(source))]
-    configs = {source.config for source in sources}
-    copy_episodes(picks, output, configs.pop() if len(configs) == 1 else "", report)
+    copy_episodes(picks, output, common_config(sources), report)
+
+
+def common_config(sources: Sequence[RecordedDataset]) -> str:
+    """Returns the configuration of recordings that differ in seed and number of worlds alone, which each episode tells
+    or does not need: that of the first; empty where they differ in more."""
+    first, *others = (_SEED_AND_SIZE.sub("", source.config) for source in sources)
+    return sources[0].config if all(other == first for other in others) else ""
+
+
+_SEED_AND_SIZE = re.compile(r"^(seed|  num_envs): .*\n", re.MULTILINE)
 
 
 def split(
