@@ -133,15 +133,18 @@ def test_row_3_10_captured_equals_eager_bitwise(task, steps, monkeypatch):
 @NEEDS_CUDA
 @pytest.mark.parametrize("task", TASKS)
 def test_row_3_10_captured_equals_eager_on_a_gpu(task, monkeypatch):
-    """For 10 steps of small actions. Sums over blocks differ by rounding, and a robot whose foot just touches makes
-    ten thousand times as much of it within these steps (measured for ANYmal, moved by 1e-6)."""
-    captured = rollout(make(task, "cuda:0"), 10, scale=0.1)
+    """Sums over blocks differ by rounding: in 20 steps to 1e-3. Robots that stumble, over rough ground or on light
+    legs, make ten thousand times as much of it (measured for ANYmal, moved by 1e-6): those take 10 steps of small
+    actions, and their observations agree to 1e-2."""
+    stumbles = "Rough" in task or "Anymal" in task
+    steps, scale = (10, 0.1) if stumbles else (20, 1.0)
+    captured = rollout(make(task, "cuda:0"), steps, scale=scale)
     monkeypatch.setenv("LAB_CAPTURE", "0")
-    eager = rollout(make(task, "cuda:0"), 10, scale=0.1)
+    eager = rollout(make(task, "cuda:0"), steps, scale=scale)
     for step, (ours, theirs) in enumerate(zip(captured, eager, strict=True)):
         for name, value in theirs.items():
             if name.startswith(("obs", "reward")) and value.is_floating_point():
-                tolerance = 1e-3 if name == "reward" else 1e-2
+                tolerance = 1e-2 if stumbles and name != "reward" else 1e-3
                 torch.testing.assert_close(
                     ours[name],
                     value,
