@@ -6,59 +6,10 @@ import gc
 import weakref
 
 import pytest
-import torch
 import warp as wp
 
 from lab_warp import CaptureContext, CapturedStage, captured, captured_stages, eager
-
-
-@wp.kernel
-def _add(value: int, out: wp.array[wp.int32]):
-    i = wp.tid()
-    out[i] = out[i] + value
-
-
-@wp.kernel
-def _scale(value: int, out: wp.array[wp.int32]):
-    i = wp.tid()
-    out[i] = out[i] * value
-
-
-def add(out: wp.array, value: int = 1) -> wp.array:
-    wp.launch(_add, dim=out.shape[0], inputs=[value], outputs=[out], device=out.device)
-    return out
-
-
-def scale(out: wp.array, value: int) -> None:
-    wp.launch(_scale, dim=out.shape[0], inputs=[value], outputs=[out], device=out.device)
-
-
-def value_of(array: wp.array) -> int:
-    values = set(array.numpy().tolist())
-    assert len(values) == 1
-    return values.pop()
-
-
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture
-def context(device: str) -> CaptureContext:
-    return CaptureContext(device, enabled=True, sync_debug=False)
-
-
-@pytest.fixture
-def x(device: str) -> wp.array:
-    return wp.zeros(4, dtype=wp.int32, device=device)
-
+from lab_warp.testing.stages import add, scale, value_of
 
 # -- several contexts, decorated methods, report ----------------------------------------------------------------------
 

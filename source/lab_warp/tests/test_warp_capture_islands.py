@@ -12,66 +12,7 @@ import torch
 import warp as wp
 
 from lab_warp import CaptureContext, CapturedStage, CaptureError, eager, record_torch
-
-
-@wp.kernel
-def _add(value: int, out: wp.array[wp.int32]):
-    i = wp.tid()
-    out[i] = out[i] + value
-
-
-@wp.kernel
-def _scale(value: int, out: wp.array[wp.int32]):
-    i = wp.tid()
-    out[i] = out[i] * value
-
-
-def add(out: wp.array, value: int = 1) -> wp.array:
-    wp.launch(_add, dim=out.shape[0], inputs=[value], outputs=[out], device=out.device)
-    return out
-
-
-def scale(out: wp.array, value: int) -> None:
-    wp.launch(_scale, dim=out.shape[0], inputs=[value], outputs=[out], device=out.device)
-
-
-def value_of(array: wp.array) -> int:
-    values = set(array.numpy().tolist())
-    assert len(values) == 1
-    return values.pop()
-
-
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture
-def context(device: str) -> CaptureContext:
-    return CaptureContext(device, enabled=True, sync_debug=False)
-
-
-@pytest.fixture
-def x(device: str) -> wp.array:
-    return wp.zeros(4, dtype=wp.int32, device=device)
-
-
-class Calls:
-    """Counts the Python calls of a function."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.count = 0
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.count += 1
-        return self.function(*args, **kwargs)
+from lab_warp.testing.stages import Calls, add, scale, value_of
 
 
 def assert_usable(context: CaptureContext) -> None:
