@@ -14,6 +14,7 @@ from typing import Any
 
 import tyro
 from peers.compare import FRONTENDS, PeerArgs, side_by_side, time_lab, time_peer
+from step_table import Case
 
 from lab_core.registry import get_task
 
@@ -45,8 +46,7 @@ def settings() -> dict[str, Any]:
 
 def main(args: PeerArgs) -> None:
     peer = time_peer("mjlab_velocity.py", {"mjlab": settings()}, args)["mjlab"]
-    timings = time_lab([(TASK, frontend) for frontend in FRONTENDS], args)
-    lab = {frontend: timings[TASK, frontend] for frontend in FRONTENDS}
+    lab = time_lab({frontend: Case(TASK, frontend, args.num_envs) for frontend in FRONTENDS}, args)
     print(json.dumps(side_by_side(lab, dict.fromkeys(FRONTENDS, peer)), indent=2))
 
 

@@ -51,6 +51,7 @@ class Case:
     task: str
     frontend: str
     num_envs: int
+    compute_final_obs: bool = True
 
 
 def main(args: Args) -> None:
@@ -118,6 +119,7 @@ def built_env(case: Case, args: Args) -> Any:
     """Returns an environment whose kernels are compiled and whose step is recorded."""
     cfg = get_task(case.task).make_env_cfg()
     cfg.scene.num_envs = case.num_envs
+    cfg.compute_final_obs = case.compute_final_obs
     env = make_env(cfg, args.device, case.frontend)
     shape = env.action_space.shape
     assert shape is not None
@@ -129,6 +131,8 @@ def built_env(case: Case, args: Args) -> Any:
 def summary(row: dict[str, Any]) -> str:
     """One line for a reader who waits."""
     case = f"{row['task']} {row['frontend']} {row['num_envs']:,}"
+    if not row["compute_final_obs"]:
+        case += " without final observations"
     if "error" in row:
         return f"{case}: {row['error']}"
     ratio = f"{row['stages_over_physics_stage']:.3f} of its physics"

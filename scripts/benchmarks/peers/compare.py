@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import step_table
+from step_table import Case
 
 from lab_core.versions import versions
 
@@ -38,14 +39,13 @@ class PeerArgs:
     action_std: float = 0.5
 
 
-def time_lab(cases: Iterable[tuple[str, str]], args: PeerArgs) -> dict[tuple[str, str], dict[str, Any]]:
-    """Returns the result per (task, front end), as of ``lab bench``, which refuses to time what is not valid."""
-    keys = list(cases)
+def time_lab(cases: Mapping[str, Case], args: PeerArgs) -> dict[str, dict[str, Any]]:
+    """Returns the result of every case, as of ``lab bench``, which refuses to time what is not valid."""
     table = step_table.Args(device=args.device, steps=args.steps, action_std=args.action_std)
-    rows = step_table.time_side_by_side([step_table.Case(*key, args.num_envs) for key in keys], table)
+    rows = step_table.time_side_by_side(list(cases.values()), table)
     if failed := [f"{row['task']}, {row['frontend']}: {row['error']}" for row in rows if "error" in row]:
         raise SystemExit("\n".join(failed))
-    return dict(zip(keys, rows, strict=True))
+    return dict(zip(cases, rows, strict=True))
 
 
 def time_peer(script: str, settings: Mapping[str, dict[str, Any]], args: PeerArgs) -> dict[str, dict[str, Any]]:
@@ -83,7 +83,9 @@ def time_peer(script: str, settings: Mapping[str, dict[str, Any]], args: PeerArg
 
 def side_by_side(lab: dict[str, dict[str, Any]], peer: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns both results and how many times as many environment steps per second lab makes, by the same keys."""
-    ratios = {key: round(lab[key]["env_steps_per_s"] / peer[key]["env_steps_per_s"], 2) for key in lab if key in peer}
+    ratios = {
+        key: round(row["env_steps_per_s"] / peer[key]["env_steps_per_s"], 2) for key, row in lab.items() if key in peer
+    }
     found = versions()
     found.pop("command")  # it names folders of the machine
     return {"ratios": ratios, "lab": lab, "peer": peer, "versions": found}

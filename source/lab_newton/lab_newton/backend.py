@@ -123,7 +123,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def _advance(self, substeps: int) -> None:
         entities = self._entities.values()
-        self._non_finite.zero_()
+        self._clear_flags(self._non_finite)
         # State that was authored since the last forward() must not be lost.
         self._write_state(self._written)
         if self._solver.steps_bodies:
@@ -191,7 +191,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             entity.read_state(self._model, self._state, self._written, mask=self._written)
         for sensor in self._sensors.values():
             sensor.refresh(self._written)
-        self._written.zero_()
+        self._clear_flags(self._written)
 
     @captured
     def _reset(self) -> None:
@@ -210,6 +210,9 @@ class NewtonBackend(Stateful, PhysicsBackend):
         newton.eval_fk(
             self._model, self._state.joint_q, self._state.joint_qd, self._state, mask=self._articulation_mask
         )
+
+    def _clear_flags(self, flags: wp.array) -> None:
+        wp.launch(kernels.clear_flags, dim=self.num_envs, outputs=[flags], device=self._device)
 
     def _spread_mask(self, mask: wp.array, count: wp.array | None = None) -> None:
         wp.launch(

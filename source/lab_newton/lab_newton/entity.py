@@ -34,7 +34,6 @@ class Entity:
         )
         share_articulation(self.data)
         self._joint_dim = (num_envs, max(len(layout.joint_names), 1))
-        self._dim = (num_envs, max(len(layout.joint_names), len(layout.body_names)))
         self._arrays = kernels.EntityArrays()
 
     def bind(self, model: newton.Model, env_origins: wp.array, state: newton.State) -> None:
@@ -82,7 +81,7 @@ class Entity:
         """
         wp.launch(
             kernels.read_state,
-            dim=self._dim,
+            dim=(self.num_envs, max(len(self.layout.joint_names), len(self.layout.body_names)) + 1),
             inputs=[
                 mask,
                 0.0 if elapsed is None else 1.0 / elapsed,

@@ -125,7 +125,7 @@ def read_state(
     entity: EntityArrays,
     written: wp.array[wp.bool],
 ):
-    """Newton -> buffers, with the derived state. Launch over (N, max(J, B)).
+    """Newton -> buffers, with the derived state. Launch over (N, max(J, B) + 1): the last thread takes the root.
 
     Without ``mask`` for all worlds, which then have no authored state left. ``joint_acc`` is updated if
     ``inverse_elapsed`` [1/s] is positive; ``joint_vel`` still holds the velocity at the start of that time.
@@ -143,7 +143,7 @@ def read_state(
         body = world * entity.bodies_per_world + entity.body[i]
         entity.body_link_pose_w[world, i] = body_q[body]
         entity.body_com_vel_w[world, i] = body_qd[body]
-    if i == 0:
+    if i == wp.max(entity.joint_coord.shape[0], entity.body.shape[0]):
         if not mask:
             written[world] = False
         root = world * entity.bodies_per_world + entity.body[0]
@@ -260,6 +260,12 @@ def find_non_finite(
             non_finite[world] = True
         if not wp.isfinite(body_qd[world, i]):
             non_finite[world] = True
+
+
+@wp.kernel
+def clear_flags(flags: wp.array[wp.bool]):
+    """Launch over N. In a graph CUDA takes several times longer for a memset of so few bytes."""
+    flags[wp.tid()] = False
 
 
 @wp.kernel

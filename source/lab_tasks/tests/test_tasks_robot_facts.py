@@ -324,7 +324,7 @@ RANGES = {
     ]
     * 2,
 }
-ARMATURES = {"ant": 0.05, "go2": 0.0, "anymal_c": 0.0}
+ARMATURES = {"ant": 0.05, "go2": 0.0, "anymal_c": 0.005}
 ACTUATORS = {  # per joint of a leg: stiffness, damping, effort limit, stall effort, no-load speed
     "ant": [(0.0, 0.1, 15.0, math.inf, math.inf)] * 2,
     "go2": [(25.0, 0.5, 23.7, 23.7, 30.1), (25.0, 0.5, 23.7, 23.7, 30.1), (25.0, 0.5, 45.43, 45.43, 15.7)],

@@ -11,7 +11,7 @@ import warp as wp
 
 wp.set_module_options({"enable_backward": False})
 
-_LANES = 256
+LANES = 1024
 """Threads that share the work on one column on a GPU. A CPU has one lane, which takes the environments in order."""
 
 
@@ -37,7 +37,7 @@ def masked_means(
         dim=[columns],
         inputs=[values, mask, count, scale],
         outputs=[out],
-        block_dim=_LANES,
+        block_dim=LANES,
         device=device,
     )
 
@@ -50,7 +50,7 @@ def mean_of_integers(values: wp.array, out: wp.array, device: wp.Device) -> None
         out: (1,) float32.
         device: Device of both.
     """
-    wp.launch_tiled(_mean_of_integers, dim=[1], inputs=[values], outputs=[out], block_dim=_LANES, device=device)
+    wp.launch_tiled(_mean_of_integers, dim=[1], inputs=[values], outputs=[out], block_dim=LANES, device=device)
 
 
 @wp.kernel

@@ -50,9 +50,9 @@ def anymal_c_rough_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
 
 def _anymal_c_env_cfg(njmax: int, nconmax: int) -> ManagerBasedRLEnvCfg:
     # With an impratio of 1 the feet of the standing robot creep apart at 4 cm/s until it lies on its belly. Pyramidal
-    # cones with a high one press sliding feet upwards. The light legs chatter in solver steps of 5 ms.
+    # cones with a high one press sliding feet upwards.
     solver = MuJoCoSolverCfg(njmax=njmax, nconmax=nconmax, cone="elliptic", impratio=100.0)
-    cfg = velocity_env_cfg(anymal_c_cfg(), JOINTS, feet=".*_FOOT", action_scale=0.5, solver=solver, solver_steps=2)
+    cfg = velocity_env_cfg(anymal_c_cfg(), JOINTS, feet=".*_FOOT", action_scale=0.5, solver=solver)
     cfg.rewards["undesired_contacts"] = RewardTermCfg(
         func=mdp.undesired_contacts,
         weight=-1.0,

@@ -39,7 +39,6 @@ def velocity_env_cfg(
     feet: str,
     action_scale: float,
     solver: MuJoCoSolverCfg,
-    solver_steps: int = 1,
 ) -> ManagerBasedRLEnvCfg:
     """Returns the task on flat ground at 50 Hz with 20 s episodes.
 
@@ -49,12 +48,11 @@ def velocity_env_cfg(
         feet: Names of the feet, a regular expression.
         action_scale: Change of the joint position targets for an action of 1 [rad].
         solver: Settings with buffers that the robot's contacts fit into.
-        solver_steps: Solver steps per physics step.
     """
     joints = SceneEntityCfg(joint_names=tuple(joint_names), preserve_order=True)
     command = {"command_name": COMMAND}
     return ManagerBasedRLEnvCfg(
-        physics=NewtonCfg(dt=0.005, substeps=solver_steps, solver=solver),
+        physics=NewtonCfg(dt=0.005, solver=solver),
         scene=SceneCfg(
             env_spacing=2.5,
             entities={"robot": robot},

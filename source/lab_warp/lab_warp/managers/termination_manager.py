@@ -11,12 +11,11 @@ import warp as wp
 from lab_core.managers import TerminationManager, TerminationTermCfg
 from lab_warp.managers import kernels
 from lab_warp.managers.terms import WarpTerms
+from lab_warp.reductions import LANES
 from lab_warp.views import share
 
 if TYPE_CHECKING:
     from lab_warp.envs.warp_env import WarpEnv
-
-_LANES = 256
 
 
 class TerminationManagerWarp(WarpTerms, TerminationManager):
@@ -67,7 +66,7 @@ class TerminationManagerWarp(WarpTerms, TerminationManager):
             dim=[len(self._columns)],
             inputs=[self.warp.last_episode_dones, self._env.warp.reset_count],
             outputs=[self._slots],
-            block_dim=_LANES,
+            block_dim=LANES,
             device=self._env.wp_device,
         )
 

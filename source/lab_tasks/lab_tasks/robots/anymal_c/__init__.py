@@ -21,8 +21,8 @@ def anymal_c_cfg(
     """Returns an ANYmal C that starts 5 cm above the ground.
 
     Holding the default pose, 0.55 m high, it stands at 0.51 m with the network of its drives. DC motors in their place
-    are soft: the robot sags to 0.45 m and its feet slide apart. The legs are light and without armature, so the
-    explicit damping needs physics steps of at most 5 ms.
+    are soft: the robot sags to 0.45 m and its feet slide apart. The legs are light, with an armature of 0.005 kg m^2
+    per joint, so the explicit damping needs physics steps of at most 5 ms.
 
     The robot's friction of 0.8 decides over the friction of the ground.
 
