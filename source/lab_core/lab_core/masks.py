@@ -81,7 +81,7 @@ def masked_copy_(dst: Tensor, src: Tensor | float, mask: Tensor) -> Tensor:
     rows = expand_mask(mask, dst)
     if not isinstance(src, Tensor):
         return dst.masked_fill_(rows, src)
-    return torch.where(rows, src.to(dst.dtype), dst, out=dst)
+    return torch.where(rows, src if src.dtype == dst.dtype else src.to(dst.dtype), dst, out=dst)
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
@@ -102,7 +102,10 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 def expand_mask(mask: Tensor, values: Tensor) -> Tensor:
     """View of a mask ``(N,)`` as ``(N, 1, ...)`` that broadcasts against ``values`` ``(N, ...)``."""
-    return mask.reshape(mask.shape[0], *(1,) * (values.dim() - 1))
+    dims = values.dim()
+    if dims == 1:
+        return mask
+    return mask.unsqueeze(1) if dims == 2 else mask.reshape(mask.shape[0], *(1,) * (dims - 1))
 
 
 def _ids_from_sequence(ids: Sequence[int], device: torch.device) -> Tensor:

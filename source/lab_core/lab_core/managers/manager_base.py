@@ -215,11 +215,10 @@ class ManagerBase(Stateful, Generic[CfgT]):
 
 def check_tensor(value: Any, shape: tuple[int, ...], what: str, dtype: torch.dtype | None = None) -> None:
     """Raises :class:`TermError` unless ``value`` is a tensor of this shape (and type). Costs no device time."""
-    expected = f"a {dtype or 'number'} tensor {shape}"
-    if not isinstance(value, torch.Tensor):
-        raise TermError(f"{what} must return {expected}, got {type(value).__name__}.")
-    if value.shape != shape or (dtype is not None and value.dtype != dtype):
-        raise TermError(f"{what} must return {expected}, got {value.dtype} {tuple(value.shape)}.")
+    if isinstance(value, torch.Tensor) and value.shape == shape and (dtype is None or value.dtype == dtype):
+        return
+    given = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+    raise TermError(f"{what} must return a {dtype or 'number'} tensor {shape}, got {given}.")
 
 
 def check_number(value: Any, what: str) -> None:

@@ -157,6 +157,9 @@ class ObservationManager(ManagerBase[ObservationTermCfg]):
     @contextmanager
     def _rows_kept(self, mask: torch.Tensor) -> Iterator[None]:
         """Puts the rows of ``mask`` (N,) bool of the state of class terms back at the end."""
+        if not self._class_terms:
+            yield
+            return
         tensors = named_tensors(self._class_terms)
         saved = {path: tensor.clone() for path, tensor in tensors.items()}
         try:

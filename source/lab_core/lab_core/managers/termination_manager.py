@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +58,14 @@ class TerminationManager(ManagerBase[TerminationTermCfg]):
 
     def compute(self) -> torch.Tensor:
         """Evaluates the terms and returns :attr:`dones`. The flags stay until the next call, also over a reset."""
-        self.terminated.copy_(self._env.physics.non_finite)
-        self.time_outs.zero_()
-        self._term_dones[:, -1].copy_(self._env.physics.non_finite)
-        for column, (name, cfg) in enumerate(self._cfgs.items()):
+        ended, cut_off, columns = [self._env.physics.non_finite], [], []
+        for name, cfg in self._cfgs.items():
             value = self._call_checked(name, torch.bool)
-            self._term_dones[:, column].copy_(value)
-            (self.time_outs if cfg.time_out else self.terminated).logical_or_(value)
+            columns.append(value)
+            (cut_off if cfg.time_out else ended).append(value)
+        torch.stack([*columns, self._env.physics.non_finite], dim=1, out=self._term_dones)
+        _join(ended, self.terminated)
+        _join(cut_off, self.time_outs)
         torch.logical_or(self.terminated, self.time_outs, out=self.dones)
         masked_copy_(self._last_episode_dones, self._term_dones, self.dones)
         return self.dones
@@ -92,3 +93,13 @@ class TerminationManager(ManagerBase[TerminationTermCfg]):
     def _table(self) -> tuple[list[str], list[list[Any]]]:
         rows = [[name, function_name(cfg.func), cfg.time_out] for name, cfg in self._cfgs.items()]
         return ["name", "function", "time_out"], rows
+
+
+def _join(flags: Sequence[torch.Tensor], out: torch.Tensor) -> None:
+    """``out = any of flags``, all of them (N,) bool."""
+    if len(flags) < 2:
+        out.copy_(flags[0]) if flags else out.zero_()
+        return
+    torch.logical_or(flags[0], flags[1], out=out)
+    for other in flags[2:]:
+        out.logical_or_(other)
