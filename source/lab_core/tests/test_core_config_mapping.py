@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from lab_core.config import MISSING, to_dict, update_from_dict
+from lab_core.config import MISSING, difference, to_dict, update_from_dict
 from lab_core.errors import ConfigError, UnknownFieldError
 
 
@@ -184,3 +184,21 @@ def test_wrong_updates_are_explained_and_change_nothing(changes, error, expected
 def test_unknown_field_is_also_a_key_error():
     with pytest.raises(KeyError):
         update_from_dict(env(), {"nothing": 1})
+
+
+def test_difference_makes_one_configuration_out_of_another():
+    first, second = env(), env()
+    assert difference(to_dict(first), to_dict(second)) == {}
+    second.scene.gravity = (0.0, 0.0, -1.6)
+    second.rewards["track"].params["range"] = (0.0, 2.0)
+    second.rewards["alive"] = None
+    second.noise = Noise(std=0.3)
+    changes = difference(to_dict(first), to_dict(second))
+    assert changes == {
+        "scene": {"gravity": (0.0, 0.0, -1.6)},
+        "rewards": {"track": {"params": {"range": (0.0, 2.0)}}, "alive": None},
+        "noise": {"std": 0.3},
+    }
+    first.noise = Noise()
+    update_from_dict(first, changes)
+    assert first == second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import pytest
@@ -13,10 +14,12 @@ from lab_core.managers import (
     CommandManager,
     CommandTerm,
     CommandTermCfg,
+    CurriculumTermCfg,
     ObservationTermCfg,
     TermError,
     UnknownTermError,
 )
+from lab_core.state import named_tensors
 from lab_core.testing import check_masked_reset
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
@@ -77,10 +80,10 @@ def test_refresh_adapts_its_rows_and_moves_nothing_on(env):
     manager, term = counting(env)
     manager.reset(ALL)
     term.calls.clear()
-    before = manager.state_dict()
+    before = {name: tensor.clone() for name, tensor in named_tensors(manager).items()}
     manager.refresh(FIRST)
     assert term.calls == [("update_command", FIRST.tolist())]
-    assert all(torch.equal(before[name], value) for name, value in manager.state_dict().items())
+    assert before and all(torch.equal(before[name], tensor) for name, tensor in named_tensors(manager).items())
 
 
 def test_first_command_after_a_reset_from_outside_is_adapted_to_the_state(env):
@@ -172,3 +175,37 @@ def test_look_ups_and_run_time_change(env):
 def test_bad_configuration_names_the_term(env, cfg, message):
     with pytest.raises(TermError, match=message):
         CommandManager({"c": cfg}, env)
+
+
+def test_settings_that_a_curriculum_changed_are_resumed():
+    """Only these: what was not changed comes from the configuration, which may have been edited."""
+
+    def widen(env, mask):
+        if env.common_step_counter == 3:
+            cfg = copy.deepcopy(env.command_manager.get_term_cfg("velocity"))
+            cfg.ranges.lin_vel_x = (-3.0, 3.0)
+            env.command_manager.set_term_cfg("velocity", cfg)
+
+    def build(lin_vel_y: float) -> ManagerBasedRLEnv:
+        cfg = analytic_cartpole_env_cfg(num_envs=N)
+        ranges = mdp.UniformVelocityRanges(lin_vel_x=(0.0, 0.1), lin_vel_y=(0.0, lin_vel_y), ang_vel_z=(0.0, 1.0))
+        cfg.commands["velocity"] = mdp.UniformVelocityCommandCfg(resampling_time_range=(0.05, 0.05), ranges=ranges)
+        cfg.curriculum["widen"] = CurriculumTermCfg(func=widen)
+        return cfg.build()
+
+    env, same, edited = build(1.0), build(1.0), build(2.0)
+    fresh = env.state_dict()
+    for _ in range(5):
+        env.step(torch.zeros(N, 1))
+    same.load_state_dict(env.state_dict())
+    edited.load_state_dict(env.state_dict())
+    ranges = edited.command_manager.get_term_cfg("velocity").ranges
+    assert ranges.lin_vel_x == (-3.0, 3.0) and ranges.lin_vel_y == (0.0, 2.0)
+    for _ in range(10):
+        for each in (env, same):
+            each.step(torch.zeros(N, 1))
+        commands = [each.command_manager.get_command("velocity") for each in (env, same)]
+        assert torch.equal(*commands)
+    assert commands[0][:, 0].abs().max() > 0.1
+    same.load_state_dict(fresh)
+    assert same.command_manager.get_term_cfg("velocity").ranges.lin_vel_x == (0.0, 0.1)

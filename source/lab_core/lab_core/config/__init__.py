@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab_core.config.mapping import to_dict, update_from_dict
+from lab_core.config.mapping import difference, to_dict, update_from_dict
 from lab_core.config.missing import MISSING, check_complete, missing_fields
 from lab_core.config.references import reference_to, resolve_reference
 from lab_core.config.yaml_files import config_hash, dump_yaml, load_yaml, save_yaml
@@ -11,6 +11,7 @@ __all__ = [
     "MISSING",
     "check_complete",
     "config_hash",
+    "difference",
     "dump_yaml",
     "load_yaml",
     "missing_fields",

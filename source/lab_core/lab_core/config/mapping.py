@@ -38,6 +38,23 @@ def update_from_dict(cfg: Any, changes: Mapping[str, Any]) -> None:
             container[key] = value
 
 
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of `after` that differ from `before`, nested like these; what is absent counts as `None`.
+
+    Of two configurations as `to_dict` gives them it is what `update_from_dict` needs to make the second out
+    of the first.
+    """
+    changes = {}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if nested := difference(old, value):
+                changes[key] = nested
+        elif value != old:
+            changes[key] = value
+    return changes
+
+
 def _to_plain(value: Any, path: str) -> Any:
     if is_dataclass_instance(value):
         return {name: _to_plain(getattr(value, name), join(path, name)) for name in field_names(type(value))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, difference, to_dict, update_from_dict
 from lab_core.managers.built_term_manager import BuiltTermManager
-from lab_core.managers.manager_base import check_range, check_tensor, format_table
+from lab_core.managers.manager_base import check_range, check_tensor, format_table, same_values
 from lab_core.masks import masked_copy_, masked_mean
 from lab_core.sampling import uniform
 from lab_core.state import Stateful
@@ -37,10 +38,12 @@ class CommandTerm(Stateful, ABC):
 
     cfg: Any
     """Configuration in use, of the class that built the term."""
+    _state_fields = ("changed_settings",)
 
     def __init__(self, cfg: CommandTermCfg, env: RLEnv) -> None:
         check_range(cfg.resampling_time_range, "resampling_time_range")
         self.cfg = cfg
+        self._initial_cfg = copy.deepcopy(cfg)
         self._env = env
         self.time_left = torch.zeros(env.num_envs, device=env.device)
         """(N,) time until the next command [s]."""
@@ -70,6 +73,23 @@ class CommandTerm(Stateful, ABC):
         """Takes over a changed configuration of the same class; ranges act on the next draw."""
         check_range(cfg.resampling_time_range, "resampling_time_range")
         self.cfg = cfg
+
+    @property
+    def changed_settings(self) -> dict[str, Any]:
+        """Settings that a curriculum has changed since the term was built, nested as in the configuration.
+
+        Only these are saved, so that an edited configuration counts. Assigning them changes the settings in use.
+        """
+        if same_values(self.cfg, self._initial_cfg):
+            return {}
+        return difference(to_dict(self._initial_cfg), to_dict(self.cfg))
+
+    @changed_settings.setter
+    def changed_settings(self, changes: Mapping[str, Any]) -> None:
+        if changes or self.changed_settings:
+            cfg = copy.deepcopy(self._initial_cfg)
+            update_from_dict(cfg, changes)
+            self.set_cfg(cfg)
 
     def compute(self, dt: float) -> None:
         """Moves on by ``dt`` seconds: timers, new commands where the time is up, and their adaptation to the state."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_core.config import to_dict, update_from_dict
+from lab_core.config import difference, to_dict, update_from_dict
 from lab_core.errors import LabError
 from lab_core.registry import TaskSpec, task_ids
 
@@ -125,22 +125,9 @@ def play_env_cfg(spec: TaskSpec, run: RunCfg | None, argv: Sequence[str] = ()) -
         return copy.deepcopy(run.env) if run else spec.make_env_cfg()
     cfg = spec.make_env_cfg(play=True)
     if run is not None:
-        changes = _changes(to_dict(spec.make_env_cfg()), to_dict(run.env))
+        changes = difference(to_dict(spec.make_env_cfg()), to_dict(run.env))
         for name in ("seed", "deterministic"):
             changes.pop(name, None)
         changes.get("scene", {}).pop("num_envs", None)
         update_from_dict(cfg, changes)
     return cfg
-
-
-def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The entries of `after` that differ from `before`, nested like these."""
-    changes = {}
-    for key, value in after.items():
-        old = before.get(key)
-        if isinstance(value, dict) and isinstance(old, dict):
-            if nested := _changes(old, value):
-                changes[key] = nested
-        elif value != old:
-            changes[key] = value
-    return changes
