@@ -97,6 +97,22 @@ def test_logged_values_are_owned(env):
     assert value.item() == before > 0.0
 
 
+def test_terms_that_are_not_finite_are_named_while_their_episode_runs(env):
+    values = {"a": torch.zeros(N), "b": torch.zeros(N), "c": torch.zeros(N)}
+    manager = RewardManager(
+        {name: RewardTermCfg(func=lambda env, name: values[name], params={"name": name}) for name in values}, env
+    )
+    manager.compute(0.1)
+    assert manager.non_finite_terms() == []
+    values["b"][2], values["c"][0] = float("nan"), float("inf")
+    manager.compute(0.1)
+    values["b"][2] = values["c"][0] = 0.0
+    manager.compute(0.1)
+    assert manager.non_finite_terms() == ["b", "c"]
+    manager.reset(torch.arange(N) == 0)
+    assert manager.non_finite_terms() == ["b"]
+
+
 def test_only_changed_weights_are_saved(env):
     def build(a, b):
         return RewardManager({n: RewardTermCfg(func=rows, weight=w) for n, w in (("a", a), ("b", b))}, env)

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from lab_core.agents import PPOCfg
 from lab_core.envs import DirectRLEnv, DirectRLEnvCfg
 from lab_core.errors import ConfigError, LabError
+from lab_core.managers import RewardTermCfg
 from lab_core.physics import HealthReport
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_rl.ppo import PpoRunner
@@ -234,6 +235,20 @@ def test_bad_reward_is_named(monkeypatch, value):
     monkeypatch.setattr(runner.env.env, "_get_rewards", lambda: rewards)
     with pytest.raises(
         NonFiniteError, match=r"the reward is not finite in 2 of 4 environments \(1, 3\), first in step 0"
+    ):
+        runner.iterate()
+
+
+def test_bad_reward_is_named_with_its_term():
+    def broken(env) -> torch.Tensor:
+        return torch.where(torch.arange(4) == 1, math.inf if env.common_step_counter == 6 else 0.0, 1.0)
+
+    cfg = analytic_cartpole_env_cfg(num_envs=4)
+    cfg.rewards["broken"] = RewardTermCfg(func=broken)
+    runner = PpoRunner(cfg.build("cpu"), AGENT)
+    runner.iterate()
+    with pytest.raises(
+        NonFiniteError, match=r"Iteration 2: the reward \(term 'broken'\) is not finite in 1 of 4 environments \(1\)"
     ):
         runner.iterate()
 

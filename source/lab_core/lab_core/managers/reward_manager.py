@@ -87,6 +87,12 @@ class RewardManager(ManagerBase[RewardTermCfg]):
         torch.sum(self.step_reward, dim=1, out=self.reward)
         return self.reward.mul_(dt)
 
+    def non_finite_terms(self) -> list[str]:
+        """Returns the terms that are NaN or infinite in the latest step, or were so before in an episode that still
+        runs. It waits for the device: to explain an error."""
+        finite = self.step_reward.isfinite().all(dim=0) & self._episode_sums.isfinite().all(dim=0)
+        return [name for name, is_finite in zip(self._cfgs, finite.tolist(), strict=True) if not is_finite]
+
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         means = masked_mean(self._episode_sums, mask) / self._env.max_episode_length_s
         masked_copy_(self._episode_sums, 0.0, mask)

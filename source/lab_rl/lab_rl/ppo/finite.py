@@ -10,6 +10,8 @@ from lab_core.envs import RLEnv
 from lab_core.errors import LabError
 from lab_rl.layout import observation_terms
 
+_REWARD = "the reward"
+
 
 class NonFiniteError(LabError, FloatingPointError):
     """A rollout or an update produced NaN or infinite values."""
@@ -27,7 +29,7 @@ def rollout_tensors(alg: PPO, rewards: torch.Tensor, last: TensorDict) -> list[t
     return [
         *observation_tensors(storage.observations),
         *observation_tensors(last.unsqueeze(0)),
-        ("the reward", rewards),
+        (_REWARD, rewards),
         ("the policy's action", storage.actions),
         ("the critic's value", storage.values),
         ("the critic's value of a final observation", storage.rewards),  # holds the bootstrapped value
@@ -46,9 +48,10 @@ def describe(name: str, values: torch.Tensor, env: RLEnv) -> str:
     worlds = bad.any(-1)
     ids = worlds.any(0).nonzero().flatten().tolist()
     columns = bad.flatten(0, 1).any(0).nonzero().flatten().tolist()
-    terms = next((terms for group, terms in observation_terms(env).items() if _group_name(group) == name), [])
+    terms = _reward_terms(env) if name == _REWARD else _observation_terms(name, columns, env)
+    source = f" (term {', '.join(map(repr, terms))})" if terms else ""
     return (
-        f"{name}{_columns(columns, terms)} is not finite in {len(ids)} of {worlds.shape[1]} environments "
+        f"{name}{source} is not finite in {len(ids)} of {worlds.shape[1]} environments "
         f"({', '.join(map(str, ids[:8]))}{', ...' if len(ids) > 8 else ''}), first in step "
         f"{int(worlds.any(1).int().argmax())} of {len(worlds)}"
     )
@@ -58,10 +61,19 @@ def _group_name(group: str) -> str:
     return f"observation group {group!r}"
 
 
-def _columns(columns: list[int], terms: list[tuple[str, int]]) -> str:
+def _observation_terms(group_name: str, columns: list[int], env: RLEnv) -> list[str]:
+    """The terms that `columns` of an observation group belong to; none for other values."""
     names, start = [], 0
-    for term, width in terms:
-        if any(start <= column < start + width for column in columns):
-            names.append(repr(term))
-        start += width
-    return f" (term {', '.join(names)})" if names else ""
+    for group, terms in observation_terms(env).items():
+        if _group_name(group) == group_name:
+            for term, width in terms:
+                if any(start <= column < start + width for column in columns):
+                    names.append(term)
+                start += width
+    return names
+
+
+def _reward_terms(env: RLEnv) -> list[str]:
+    """The reward terms that are not finite, as far as their episodes still run. A direct environment has none."""
+    manager = getattr(env, "reward_manager", None)
+    return [] if manager is None else manager.non_finite_terms()
