@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
@@ -11,9 +13,17 @@ from lab_core import mdp
 from lab_core.config import MISSING
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import ConfigError, IncompleteConfigError, LabError
-from lab_core.managers import CurriculumTermCfg, EventTermCfg, ManagerTermBase, RewardTermCfg
+from lab_core.managers import (
+    CurriculumTermCfg,
+    EventTermCfg,
+    ManagerTermBase,
+    ObservationTermCfg,
+    RewardTermCfg,
+    TerminationTermCfg,
+)
 from lab_core.sampling import uniform
 from lab_core.seeding import make_generator
+from lab_core.sensors import ContactSensorCfg
 from lab_core.terrain import TerrainLevels
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
@@ -87,6 +97,17 @@ def test_partial_reset_leaves_other_rows_bitwise_unchanged():
 def test_every_world_of_a_full_reset_gets_its_own_state():
     env = make(64)
     assert env.scene["robot"].data.joint_pos[:, 0].unique().numel() == 64
+
+
+def test_assigned_episode_lengths_go_into_the_buffer():
+    """Learners assign random ages; recorded graphs hold the address of the buffer."""
+    env = make(4, terminations={"time_out": TerminationTermCfg(func=mdp.time_out, time_out=True)})
+    buffer = env.episode_length_buf
+    env.episode_length_buf = torch.tensor([299, 0, 298, 5])
+    assert env.episode_length_buf is buffer
+    truncated = [env.step(torch.zeros(4, 1))[3].tolist() for _ in range(2)]
+    assert truncated == [[True, False, False, False], [False, False, True, False]]
+    assert buffer.tolist() == [1, 2, 0, 7]
 
 
 def test_truncation_comes_at_the_rounded_up_step_count():
@@ -343,6 +364,18 @@ def test_impossible_values_are_named(change, message):
         make(2, **change)
 
 
+def test_a_contact_history_shorter_than_the_action_warns():
+    cfg = analytic_cartpole_env_cfg()
+    cfg.scene.sensors["feet"] = ContactSensorCfg(history_length=1)
+    message = r"sensors\['feet'\] remembers 1 of the 2 physics steps of an action.*Set its history_length to 2"
+    with pytest.warns(UserWarning, match=message), pytest.raises(LabError, match="no sensors"):
+        cfg.build()
+    cfg.scene.sensors["feet"].history_length = 2
+    with warnings.catch_warnings(), pytest.raises(LabError, match="no sensors"):
+        warnings.simplefilter("error")
+        cfg.build()
+
+
 def test_every_missing_field_is_listed():
     cfg = analytic_cartpole_env_cfg()
     cfg.decimation = MISSING
@@ -362,6 +395,21 @@ def test_wrong_action_shape_is_refused_and_nothing_moves(shape):
         env.step(torch.zeros(shape))
     assert torch.equal(env.scene["robot"].data.joint_pos, before)
     assert env.common_step_counter == 0
+
+
+def test_an_episode_begins_without_the_actions_of_the_last_one():
+    cfg = analytic_cartpole_env_cfg(num_envs=4, episode_length_s=3 / 60)
+    cfg.observations["policy"].terms["last_action"] = ObservationTermCfg(func=mdp.last_action)
+    cfg.rewards = {"action_rate": RewardTermCfg(func=mdp.action_rate_l2)}
+    env = cfg.build()
+    env.episode_length_buf[0] = 1  # ends a step before the others
+    shown, costs = [], []
+    for action in (1.0, 1.0, 3.0, 3.0):
+        observations, reward, *_ = env.step(torch.full((4, 1), action))
+        shown.append(observations["policy"][:, -1].tolist())
+        costs.append([round(cost, 4) for cost in (reward / env.step_dt).tolist()])
+    assert shown == [[1.0] * 4, [0.0, 1.0, 1.0, 1.0], [3.0, 0.0, 0.0, 0.0], [3.0] * 4]
+    assert costs == [[1.0] * 4, [0.0] * 4, [9.0, 4.0, 4.0, 4.0], [0.0, 9.0, 9.0, 9.0]]
 
 
 def test_nan_action_names_its_environment():

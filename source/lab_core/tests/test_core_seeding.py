@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import os
 import random
+import subprocess
+import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,6 +61,42 @@ def test_a_drawn_seed_is_returned_and_repeats_the_run(request_seed):
 def test_seeds_out_of_range_are_refused(seed):
     with pytest.raises(ConfigError, match=str(seed)):
         seed_everything(seed)
+
+
+PROGRAM = """
+import hashlib, torch
+from lab_core import mdp
+from lab_core.managers import EventTermCfg
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+
+def digest(seed: int, steps: int) -> str:
+    \"\"\"Of the gains drawn at start-up and of all that the steps return.\"\"\"
+    cfg = analytic_cartpole_env_cfg(num_envs=4, episode_length_s=0.2)
+    cfg.seed = seed
+    gains = {"damping_distribution_params": (5.0, 15.0)}
+    cfg.events["gains"] = EventTermCfg(func=mdp.randomize_actuator_gains, mode="startup", params=gains)
+    env = cfg.build()
+    values = [env.scene["robot"].data.joint_damping]
+    for _ in range(steps):
+        observations, *rest, extras = env.step(torch.randn(4, 1))
+        values += [observations["policy"], *rest, *extras["log"].values()]
+    return hashlib.sha256(b"".join(value.numpy().tobytes() for value in values)).hexdigest()
+"""
+
+
+def test_a_seed_repeats_the_run_in_another_process():
+    """From the draws at start-up on, and whatever the order of sets, which another hash seed changes."""
+    scope: dict[str, Any] = {}
+    exec(PROGRAM, scope)
+    other = subprocess.run(
+        [sys.executable, "-c", f"{PROGRAM}\nprint(digest(42, 50))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    assert other.stdout.strip() == scope["digest"](42, 50)
+    assert scope["digest"](42, 0) != scope["digest"](43, 0)
 
 
 def test_deterministic_switches_torch_over():

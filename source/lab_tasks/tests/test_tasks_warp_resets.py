@@ -53,6 +53,16 @@ def test_a_saved_state_continues_bit_for_bit_in_a_new_environment(task):
     assert_same_results(given + rollout(second, 10, seed=2), expected)
 
 
+def test_assigned_ages_reach_the_recorded_step():
+    """Learners assign new tensors, also after the step was recorded."""
+    env = make("Lab-Cartpole-Direct")
+    env.step(torch.zeros(N, 1))
+    env.episode_length_buf = torch.tensor([19, 18, 0, 0, 19])
+    truncated = [env.step(torch.zeros(N, 1))[3].tolist() for _ in range(2)]
+    assert truncated == [[True, False, False, False, True], [False, True, False, False, False]]
+    assert env.episode_length_buf.tolist() == [1, 0, 2, 2, 1]
+
+
 def test_row_2_2_and_2_7_a_seed_repeats_the_rollout_of_a_velocity_task():
     """That of direct tasks: test_tasks_direct_twins.py."""
     env = make("Lab-Velocity-Flat-Go2")

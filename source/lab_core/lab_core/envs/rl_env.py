@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -26,6 +27,7 @@ from lab_core.recorder import RecorderCfg, RecorderManager
 from lab_core.registry import backend_class
 from lab_core.scene import Scene, SceneCfg
 from lab_core.seeding import make_generator, seed_everything
+from lab_core.sensors import ContactSensorCfg
 from lab_core.state import Stateful
 
 Observations = dict[str, Any]
@@ -114,7 +116,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
 
         self.common_step_counter = 0
-        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+        vars(self)["episode_length_buf"] = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
         self.reset_buf, self.reset_terminated, self.reset_time_outs = flags(), flags(), flags()
         self.reward_buf = torch.zeros(self.num_envs, device=self.device)
         self.extras: dict[str, Any] = {}
@@ -135,6 +137,15 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self.reset()
             if self.cfg.recorder is not None:
                 self.recorder_manager = RecorderManager(self.cfg.recorder, self)
+
+    @property
+    def episode_length_buf(self) -> torch.Tensor:
+        """(N,) int64 steps since the last reset. Assigning copies into the buffer, whose address graphs hold."""
+        return vars(self)["episode_length_buf"]
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, value: torch.Tensor) -> None:
+        self.episode_length_buf.copy_(value)
 
     # Step and reset ------------------------------------------------------------------------------------------------
 
@@ -167,7 +178,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self.physics.step(self.cfg.decimation)
             self.recorder_manager.record_post_physics()
 
-            self.episode_length_buf += 1
+            self.episode_length_buf.add_(1)
             self.common_step_counter += 1
             self._compute_dones()
             self._compute_reward()
@@ -436,3 +447,11 @@ def _check_timing(cfg: RLEnvCfg) -> None:
     for name, value in (("physics.dt", cfg.physics.dt), ("episode_length_s", cfg.episode_length_s)):
         if not value > 0.0:
             raise ConfigError(f"{name} must be positive, got {value}.")
+    for name, sensor in cfg.scene.sensors.items():
+        if isinstance(sensor, ContactSensorCfg) and sensor.history_length < cfg.decimation:
+            warnings.warn(
+                f"scene.sensors[{name!r}] remembers {sensor.history_length} of the {cfg.decimation} physics steps of "
+                "an action: terms that look for touches miss those in the others. "
+                f"Set its history_length to {cfg.decimation}.",
+                stacklevel=4,
+            )

@@ -58,7 +58,7 @@ class RslRlEnv(VecEnv):
 
     @episode_length_buf.setter
     def episode_length_buf(self, value: torch.Tensor) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        self.env.episode_length_buf.copy_(value)
+        self.env.episode_length_buf = value
 
     def get_observations(self) -> TensorDict:
         """The observations of the last step again, as copies."""
