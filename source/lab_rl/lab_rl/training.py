@@ -21,7 +21,7 @@ from lab_rl.clip import record_clip
 from lab_rl.display import TrainingDisplay, show_environment
 from lab_rl.interrupt import StopSignal
 from lab_rl.layout import action_terms, observation_terms
-from lab_rl.ppo import Iteration, PpoRunner
+from lab_rl.ppo import Iteration, PpoRunner, rsl_rl_cfg
 from lab_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from lab_rl.runs.config import RunCfg
 from lab_rl.runs.curves import draw_curves
@@ -76,6 +76,7 @@ def train(
     with ExitStack() as if_the_start_fails:
         if checkpoint is None:
             if_the_start_fails.callback(shutil.rmtree, run.path, ignore_errors=True)
+        rsl_rl_cfg(cfg.agent)  # refuses wrong settings now and not after the environment was built
         set_threads(torch.device(cfg.device))
         with torch.no_grad():
             env = make_env(cfg.env, cfg.device, cfg.frontend)

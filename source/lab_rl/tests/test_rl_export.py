@@ -13,7 +13,7 @@ import torch
 from lab_core.agents import PPOCfg
 from lab_core.config import save_yaml
 from lab_core.errors import LabError
-from lab_core.managers import ObservationTermCfg
+from lab_core.managers import ObservationTermCfg, SceneEntityCfg
 from lab_core.mdp import JointPositionActionCfg, JointVelocityActionCfg, joint_vel_rel
 from lab_core.signals import UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
@@ -28,11 +28,12 @@ SCALE, OFFSET, CLIP = 70.123456789, 2.5, (-90.0, 80.0)
 
 
 def make_env_cfg():
-    """A cart-pole with everything that a deployer could get wrong: scale, clip, history, offset, default pose."""
+    """A cart-pole with all that a deployer could get wrong: order, scale, clip, history, offset, default pose."""
     cfg = analytic_cartpole_env_cfg(num_envs=3)
     terms = cfg.observations["policy"].terms
     terms["joint_vel_rel"] = ObservationTermCfg(
         func=joint_vel_rel,
+        params={"asset_cfg": SceneEntityCfg(joint_names=("cart_to_pole", "slider_to_cart"), preserve_order=True)},
         clip=(-0.5, 0.5),
         scale=(0.3, 2.0),
         history_length=3,

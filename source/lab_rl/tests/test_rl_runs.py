@@ -73,6 +73,14 @@ class TestFolder:
         assert found is not None and found.path == newer.path
         assert latest_run(tmp_path / "nothing") is None
 
+    def test_a_renamed_run_is_not_the_latest_unless_there_is_no_other(self, tmp_path):
+        renamed = run_with_checkpoints(tmp_path / "walks_well", 5)
+        found = latest_run(tmp_path)
+        assert found is not None and found.path == renamed.path
+        newer = run_with_checkpoints(tmp_path / "2026-01-02_09-00-00_try", 5)
+        found = latest_run(tmp_path)
+        assert found is not None and found.path == newer.path
+
     def test_checkpoint_is_found_from_a_run_or_named(self, tmp_path):
         run = run_with_checkpoints(tmp_path / "run", 5, 20)
         assert find_checkpoint(run.path) == run.checkpoint(20)

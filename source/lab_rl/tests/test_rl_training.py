@@ -153,6 +153,17 @@ def test_environment_that_cannot_be_built_leaves_no_folder(run):
     assert not run.path.exists()
 
 
+def test_wrong_settings_of_the_agent_are_refused_before_the_environment_is_built(run, monkeypatch):
+    """Building may take minutes, where kernels have to be compiled."""
+    monkeypatch.setattr("lab_rl.training.make_env", lambda *given: pytest.fail("the environment was built"))
+    with pytest.raises(ConfigError, match="agent.schedule must be 'adaptive' or 'fixed', got 'adaptiv'"):
+        train(make_cfg(schedule="adaptiv"), run, console=quiet())
+    monkeypatch.setattr("lab_rl.ppo.settings.version", lambda name: "4.0.0")
+    with pytest.raises(LabError, match="needs rsl-rl-lib 5.5.1, found 4.0.0"):
+        train(make_cfg(), RunFolder.create(run.path.parent), console=quiet())
+    assert list(run.path.parent.iterdir()) == []
+
+
 def test_start_that_fails_late_leaves_nothing(run, monkeypatch):
     closed = []
     monkeypatch.setattr(AnalyticCartpoleBackend, "close", lambda self: closed.append(self))

@@ -12,6 +12,8 @@ from pathlib import Path
 from lab_core.errors import LabError
 
 _CHECKPOINT = re.compile(r"\d+\.pt")
+_TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"
+_TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class RunFolder:
         """
         if name and not re.fullmatch(r"[\w.+-]+", name):
             raise LabError(f"A run's name may have letters, digits and . _ + -, got {name!r}.")
-        title = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S") + (f"_{name}" if name else "")
+        title = datetime.datetime.now().strftime(_TIME_FORMAT) + (f"_{name}" if name else "")
         run = cls(_unused(root / title))
         try:
             run.checkpoints.mkdir(parents=True)
@@ -100,11 +102,15 @@ class RunFolder:
 
 
 def latest_run(root: Path) -> RunFolder | None:
-    """The run below `root` that started last among those with a checkpoint, or None."""
+    """The run below `root` that started last among those with a checkpoint, or None.
+
+    The name of a folder says when its run started; folders that somebody renamed come after all others.
+    """
     if not root.is_dir():
         return None
-    runs = [RunFolder(path) for path in sorted(root.iterdir(), reverse=True) if path.is_dir() and not path.is_symlink()]
-    return next((run for run in runs if run.latest_checkpoint()), None)
+    folders = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink()]
+    folders.sort(key=lambda path: (_TIME.match(path.name) is not None, path.name), reverse=True)
+    return next((run for run in map(RunFolder, folders) if run.latest_checkpoint()), None)
 
 
 def find_checkpoint(path: Path) -> Path:
