@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import textwrap
 import warnings
 
@@ -22,7 +25,8 @@ def plugin(tmp_path, monkeypatch):
     )
     (info / "entry_points.txt").write_text(
         "[lab.commands]\ndance = cli_plugin:main\nfail = cli_plugin:fail\nstop = cli_plugin:stop\n"
-        "crash = cli_plugin:crash\nbroken = cli_plugin_broken:main\ngone = cli_plugin_gone:main\n"
+        "crash = cli_plugin:crash\npipe = cli_plugin:pipe\n"
+        "broken = cli_plugin_broken:main\ngone = cli_plugin_gone:main\n"
         "[lab.tasks]\nPlugin-Dance = cli_plugin:TASK\nPlugin-Broken = cli_plugin_broken:TASK\n"
     )
     (tmp_path / "cli_plugin_broken.py").write_text('"""Breaks."""\nimport a_module_that_is_not_installed\n')
@@ -49,6 +53,9 @@ def plugin(tmp_path, monkeypatch):
 
         def crash(argv):
             raise ZeroDivisionError
+
+        def pipe(argv):
+            raise BrokenPipeError
     '''
     (tmp_path / "cli_plugin.py").write_text(textwrap.dedent(source))
     monkeypatch.syspath_prepend(tmp_path)
@@ -165,3 +172,37 @@ def test_info_survives_a_machine_without_anything(monkeypatch, capsys):
         monkeypatch.delattr(f"os.{name}", raising=False)
     _, problems = collect(PROBES)
     assert any(problem.startswith("memory cannot be determined: AttributeError") for problem in problems)
+
+
+class TestReaderGone:
+    """The output goes into a pipe that nobody reads any more, as after `lab ... | head -1`."""
+
+    @pytest.mark.parametrize("unbuffered", ["", "1"])
+    @pytest.mark.parametrize(
+        ("stream", "argv"),
+        [
+            ("stdout", ["--help"]),
+            ("stdout", ["list", "--help"]),
+            ("stdout", ["data"]),
+            ("stderr", ["nonsense"]),
+            ("stderr", ["list", "--nonsense"]),
+            ("stderr", ["data", "info", "nowhere"]),
+        ],
+    )
+    def test_the_exit_code_is_that_of_a_shell_and_nothing_is_said(self, stream, argv, unbuffered, monkeypatch):
+        monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+        reading, writing = os.pipe()
+        os.close(reading)
+        other = "stderr" if stream == "stdout" else "stdout"
+        code = f"import sys; from lab_core.cli import main; sys.exit(main({argv}))"
+        try:
+            outputs = {stream: writing, other: subprocess.PIPE}
+            done = subprocess.run([sys.executable, "-c", code], **outputs, text=True, timeout=60)
+        finally:
+            os.close(writing)
+        assert done.returncode == 141, done
+        assert "BrokenPipe" not in getattr(done, other)
+
+    def test_another_pipe_is_an_error(self, plugin):
+        with pytest.raises(BrokenPipeError):
+            main(["pipe"])

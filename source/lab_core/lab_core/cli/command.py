@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+import select
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib.abc import InspectLoader
 from importlib.machinery import PathFinder
+from typing import TextIO
 
 from lab_core.errors import LabError, nearest
 from lab_core.registry import EntryPointGroup
@@ -18,15 +20,34 @@ COMMANDS = EntryPointGroup("lab.commands", "command")
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell."""
+UNREAD = 141
+"""Exit code when nobody reads the output any more, as after `lab list | head -1`; as of a shell."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `lab` with `argv` (default: the process's own arguments) and return its exit code.
 
     0 success, 1 an error that the user can act upon (`LabError`, printed in one line; all of it with `LAB_DEBUG=1`),
-    2 a wrong command or option, 130 Ctrl-C.
+    2 a wrong command or option, 130 Ctrl-C, 141 when the reader of its output has gone.
     """
-    argv = list(sys.argv[1:] if argv is None else argv)
+    streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
+    try:
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:  # here, and not when Python ends, where nothing can be done about an error
+            for stream in streams:
+                stream.flush()
+    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+        unread = [stream for stream in streams if _is_unread(stream)]
+        if not unread:
+            raise
+        with open(os.devnull, "w") as nowhere:
+            for stream in unread:  # Python will flush them once more
+                os.dup2(nowhere.fileno(), stream.fileno())
+        return UNREAD
+
+
+def _run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         _print_help()
         return 0
@@ -51,6 +72,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print_error("interrupted")
         return INTERRUPTED
+
+
+def _is_unread(stream: TextIO) -> bool:
+    """Whether `stream` is a pipe whose reader has gone."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # not a file
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _print_help() -> None:
