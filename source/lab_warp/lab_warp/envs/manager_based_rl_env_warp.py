@@ -56,6 +56,8 @@ class ManagerBasedRLEnvWarp(WarpEnv, ManagerBasedRLEnv):
     def _copy_settings(self) -> None:
         self.reward_manager.copy_settings()
         self.observation_manager.copy_settings()
+        self.action_manager.copy_shared()
+        self.command_manager.copy_shared()
 
     def _process(self) -> None:
         self.action_manager.process()

@@ -10,10 +10,8 @@ import torch
 import warp as wp
 
 from lab_core.managers import ActionManager, ActionTerm, ActionTermCfg
-from lab_warp.capture import eager
 from lab_warp.managers import kernels
 from lab_warp.managers.built_terms import WarpBuiltTerms
-from lab_warp.managers.terms import Island
 from lab_warp.views import share
 
 if TYPE_CHECKING:
@@ -27,6 +25,7 @@ class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionManager):
     """
 
     _env: WarpEnv
+    _shared = "raw_actions"
 
     def __init__(self, cfg: Mapping[str, ActionTermCfg | None], env: WarpEnv) -> None:
         super().__init__(cfg, env)
@@ -59,14 +58,14 @@ class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionManager):
             if self._is_twin(name):
                 term.process_actions(self.warp.action, columns.start)  # pyright: ignore[reportCallIssue]
             else:
-                eager(self._island(name), term.process_actions, self.action[:, columns])
+                self._call_in_torch(name, term.process_actions, self.action[:, columns])
 
     def apply_action(self) -> None:
         for name, term in self._terms.items():
             if self._is_twin(name):
                 term.apply_actions()
             else:
-                eager(self._island(name), term.apply_actions)
+                self._call_in_torch(name, term.apply_actions)
 
     def reset_masked(self) -> None:
         """Zeroes the actions of the environments that are being reset."""
@@ -82,7 +81,7 @@ class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionManager):
             if self._is_twin(name):
                 term.reset(mask)
             else:
-                eager(self._island(name), term.reset, self._env.reset_mask)
+                self._call_in_torch(name, term.reset, self._env.reset_mask)
 
-    def _island(self, name: str) -> Island:
-        return Island(f"{self._what(name)}: no Warp twin", lambda function, *args: function(*args))
+    def _shared_shape(self, term: ActionTerm) -> tuple[int, ...]:
+        return self._env.num_envs, term.action_dim

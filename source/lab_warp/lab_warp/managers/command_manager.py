@@ -9,9 +9,7 @@ import torch
 import warp as wp
 
 from lab_core.managers import CommandManager, CommandTerm, CommandTermCfg
-from lab_warp.capture import eager
 from lab_warp.managers.built_terms import WarpBuiltTerms
-from lab_warp.managers.terms import Island
 
 if TYPE_CHECKING:
     from lab_warp.envs.warp_env import WarpEnv
@@ -21,6 +19,7 @@ class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandManager):
     """Holds the command terms; those without a twin run in torch. A reset logs ``Metrics/<term>/<metric>``."""
 
     _env: WarpEnv
+    _shared = "command"
 
     def __init__(self, cfg: Mapping[str, CommandTermCfg | None], env: WarpEnv) -> None:
         super().__init__(cfg, env)
@@ -52,7 +51,7 @@ class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandManager):
                 slots = {metric: slot for metric, (slot, _) in self._slots[name].items()}
                 term.reset(self._env.warp.reset_mask, slots)  # pyright: ignore[reportCallIssue]
             else:
-                eager(self._island(name), self._reset_torch, name, term)
+                self._call_in_torch(name, self._reset_torch, name, term)
 
     def _reset_torch(self, name: str, term: CommandTerm) -> None:
         count = self._env.reset_count
@@ -65,7 +64,7 @@ class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandManager):
         if self._is_twin(name):
             function(*args)
         else:
-            eager(self._island(name), function, *args)
+            self._call_in_torch(name, function, *args)
 
-    def _island(self, name: str) -> Island:
-        return Island(f"{self._what(name)}: no Warp twin", lambda function, *args: function(*args))
+    def _shared_shape(self, term: CommandTerm) -> tuple[int, ...]:
+        return tuple(term.command.shape)

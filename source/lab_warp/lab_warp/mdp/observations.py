@@ -132,10 +132,8 @@ def imu_lin_acc(env: Any, out: wp.array, sensor_cfg: SceneSensorCfg) -> None:
 
 @twin_of(mdp.last_action)
 def last_action(env: Any, out: wp.array, action_name: str | None = None) -> None:
-    if action_name is None:
-        action = env.action_manager.warp.action
-    else:
-        action = wp.from_torch(env.action_manager.get_term(action_name).raw_actions)
+    actions = env.action_manager
+    action = actions.warp.action if action_name is None else actions.get_term(action_name).warp.raw_actions
     _launch(env, _copy, out, action)
 
 
