@@ -72,6 +72,11 @@ class CaptureContext:
         self._running: list[CapturedStage] = []
         self._collect_fully = False
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a stage of this context is running: recording, replaying, or called eagerly."""
+        return bool(self._running)
+
     def invalidate(self) -> None:
         """Drop every recording of every stage; each records again at its next call.
 

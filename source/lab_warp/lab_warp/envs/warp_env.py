@@ -102,6 +102,7 @@ class WarpEnv(RLEnv):
         self._pending_recording = ""
         self._has_run: set[str] = set()
         self._replaced: list[object] = []
+        self._changes: list[Callable[[], None]] = []
         self._recorder: tuple[NullRecorderManager | None, int] = (None, 0)
         """Recorder and its revision that recordings use."""
         self.physics.rebuild_callbacks.append(lambda: self.request_recording("the physics was rebuilt"))
@@ -134,6 +135,7 @@ class WarpEnv(RLEnv):
             self._common_step_counter += 1  # now, for what runs between graphs; the device counts after the physics
             with self._first_run("the step"):
                 self._step()
+            self._make_changes()
             self.recorder_manager.finish_step()
             return self._results()
 
@@ -255,6 +257,7 @@ class WarpEnv(RLEnv):
             before = copy_observations(self._observations)
             with self._first_run("observations"):
                 self._observe_reset_stage()
+            self._make_changes()
             _put_back(self._observations, before, ~mask)
         self.extras = {"log": self._log.values()}
         return self.get_observations(), self.extras
@@ -283,6 +286,11 @@ class WarpEnv(RLEnv):
         """
         self._pending_recording = reason
         self._replaced.append(replaced)
+
+    def change_after_stages(self, change: Callable[[], None]) -> None:
+        """Calls ``change`` when the running step or reset is done: until then graphs go on as they are, and so must
+        what runs between them or eagerly."""
+        self._changes.append(change)
 
     def capture_report(self) -> list[StageReport]:
         """Returns how the stages of this environment run: what is recorded, and what runs between graphs, and why."""
@@ -318,6 +326,11 @@ class WarpEnv(RLEnv):
             stage.drop_recordings(self._pending_recording)
         self._pending_recording = ""
         self._replaced.clear()
+
+    def _make_changes(self) -> None:
+        changes, self._changes = self._changes, []
+        for change in changes:
+            change()
 
     def _physics_call(self, function: Callable[..., None], *args: Any) -> None:
         if self.physics.recordable:

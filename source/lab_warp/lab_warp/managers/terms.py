@@ -40,7 +40,7 @@ class WarpTerms(ManagerBase[Any]):
     """
 
     _env: WarpEnv
-    _state_exclude = ("_islands", "_live_params", "_fixed_by_recording")
+    _state_exclude = ("_islands", "_live_params", "_fixed_by_recording", "_changes")
 
     def _term_class(self, cfg: Any) -> type[ManagerTermBase]:
         twin = find_twin(cfg.func)
@@ -51,6 +51,8 @@ class WarpTerms(ManagerBase[Any]):
         self._fixed_by_recording: dict[str, Any] = {}
         self._live_params: dict[str, dict[str, Any]] = {}
         self._islands: dict[str, Island] = {}
+        self._changes: dict[str, Any] = {}
+        """Term -> configuration that it gets when the running stage is done."""
         for name in self._cfgs:
             self._fix(name)
 
@@ -62,10 +64,19 @@ class WarpTerms(ManagerBase[Any]):
 
     def _recorded_settings(self, cfg: Any) -> tuple[Any, ...]:
         """What a recording of the term fixes."""
-        return cfg.func, cfg.params
+        return cfg.func, cfg.params, cfg.torch_capturable
+
+    def get_term_cfg(self, name: str) -> Any:
+        return self._changes[name] if name in self._changes else super().get_term_cfg(name)
 
     def set_term_cfg(self, name: str, cfg: Any) -> None:
-        """As for torch managers. It acts on the next step, which records anew if a recording has fixed what changed."""
+        """As for torch managers. It acts on the next step, which records anew if a recording has fixed what changed.
+        A term that changes another one, as curricula do, thus acts on the next step whether recorded or eager."""
+        self._require(name)
+        if self._env.capture_context.is_running:
+            self._changes[name] = self._checked_copy(name, cfg)
+            self._env.change_after_stages(partial(self._make_change, name))
+            return
         replaced = self._live_params.get(name), self._class_terms.get(name)
         super().set_term_cfg(name, cfg)
         new = self._cfgs[name]
@@ -74,6 +85,10 @@ class WarpTerms(ManagerBase[Any]):
         else:
             self._fix(name)
             self._env.request_recording(f"{self._what(name)} changed", replaced)
+
+    def _make_change(self, name: str) -> None:
+        if name in self._changes:  # else it was set twice in a step, and the last one has been made
+            self.set_term_cfg(name, self._changes.pop(name))
 
     def _twin(self, name: str) -> Callable[..., Any] | None:
         term = self._class_terms.get(name)
