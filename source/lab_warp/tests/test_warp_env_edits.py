@@ -18,13 +18,15 @@ from lab_core.managers import (
     CurriculumTermCfg,
     EventTermCfg,
     ManagerTermBase,
+    ObservationTermCfg,
     RewardTermCfg,
     SceneEntityCfg,
+    TermError,
 )
-from lab_core.signals import ConstantNoiseCfg, NoiseWithBiasCfg
+from lab_core.signals import ConstantNoiseCfg, NoiseWithBiasCfg, UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp
-from lab_warp.testing import rollout, step_report
+from lab_warp.testing import assert_same_results, rollout, step_report
 from lab_warp.twins import twin_of
 
 CUDA = pytest.param(
@@ -94,7 +96,7 @@ def test_row_3_26_a_new_interval_acts_without_a_new_recording():
 
 
 def test_row_3_26_and_4_6_a_weight_raised_from_zero_runs_its_term(device):
-    """3 * 2 * 0.5 per environment. One new recording when it leaves 0, none when it comes back or changes."""
+    """One new recording when it leaves 0, none when it comes back or changes."""
     cfg = cartpole()
     cfg.rewards = {"cart": RewardTermCfg(func=mdp.joint_pos_target_l2, weight=0.0, params=_cart_target(2.0))}
     env = make(cfg, device)
@@ -104,10 +106,10 @@ def test_row_3_26_and_4_6_a_weight_raised_from_zero_runs_its_term(device):
         term = dataclasses.replace(env.reward_manager.get_term_cfg("cart"), weight=weight)
         env.reward_manager.set_term_cfg("cart", term)
         env.reset()
-        _, reward, *_ = step(env)
-        target = (env.reward_manager.step_reward / weight if weight else env.reward_manager.step_reward).squeeze(1)
-        torch.testing.assert_close(reward, weight * target * env.step_dt)
-        assert torch.equal(reward.bool(), torch.full((N,), weight != 0.0, device=device))
+        _, reward, *_ = step(env)  # the cart stays at 0, 2 m from its target
+        expected = torch.full((N,), weight * 4.0 * env.step_dt, device=device)
+        torch.testing.assert_close(reward, expected)
+        torch.testing.assert_close(env.reward_manager._episode_sums.squeeze(1), expected)
         assert recordings(env) == number
 
 
@@ -116,21 +118,47 @@ def _cart_target(target: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "manager", ["reward", "event", "termination", "observation", "curriculum", "metrics", "action"]
+    "manager", ["reward", "event", "termination", "observation", "curriculum", "metrics", "action", "command"]
 )
-def test_row_4_4_a_term_set_to_its_own_configuration_records_nothing(manager):
-    cfg = cartpole(0.2)
+def test_row_4_4_a_term_set_to_its_own_configuration_records_and_changes_nothing(manager):
+    """With every kind of term that has a memory, timers and draws."""
+    results = []
+    for sets in (True, False):
+        env = make(eventful())
+        rollout(env, 20)
+        terms = getattr(env, f"{manager}_manager")
+        assert terms.term_names
+        for name in terms.term_names if sets else ():
+            terms.set_term_cfg(name, terms.get_term_cfg(name))
+            terms.set_term_cfg(name, copy.deepcopy(terms.get_term_cfg(name)))
+        results.append(rollout(env, 20, seed=1))
+        assert [report.num_recordings for report in env.capture_report()] == [1, 1, 1]
+    assert_same_results(*results)
+
+
+def eventful() -> ManagerBasedRLEnvCfg:
+    cfg = analytic_cartpole_env_cfg(N, 0.2)
     cfg.curriculum["weight"] = CurriculumTermCfg(
         func=mdp.modify_reward_weight, params={"term_name": "alive", "weight": 2.0, "num_steps": 5}
     )
-    env = make(cfg)
-    step(env, 20)
-    terms = getattr(env, f"{manager}_manager")
-    for name in terms.term_names:
-        terms.set_term_cfg(name, terms.get_term_cfg(name))
-        terms.set_term_cfg(name, copy.deepcopy(terms.get_term_cfg(name)))
-    step(env, 20)
-    assert [report.num_recordings for report in env.capture_report()] == [1, 1, 1]
+    cfg.commands["idle"] = mdp.NullCommandCfg(resampling_time_range=(0.02, 0.1))
+    for name, is_global in (("own", False), ("shared", True)):
+        params = {"position_range": (-0.1, 0.1), "velocity_range": (-0.1, 0.1)}
+        cfg.events[name] = EventTermCfg(
+            func=mdp.reset_joints_by_offset,
+            mode="interval",
+            interval_range_s=(0.02, 0.1),
+            is_global_time=is_global,
+            params=params,
+        )
+    cfg.rewards["calls"] = RewardTermCfg(func=count_calls, weight=1.0)
+    policy = cfg.observations["policy"]
+    policy.enable_corruption = True
+    policy.terms["joint_pos_rel"].noise = UniformNoiseCfg(n_min=-0.1, n_max=0.1)
+    bias = UniformNoiseCfg(n_min=-0.1, n_max=0.1)
+    policy.terms["joint_vel_rel"].noise = NoiseWithBiasCfg(noise=ConstantNoiseCfg(bias=0.0), bias=bias)
+    policy.terms["joint_vel_rel"].history_length = 2
+    return cfg
 
 
 class count_calls(ManagerTermBase):
@@ -313,3 +341,70 @@ def test_a_torch_function_in_place_of_a_twin_is_recorded_around():
     step(env)
     assert (env.reward_manager.step_reward[:, 0] == 5.0).all()
     assert "reward term 'alive': no Warp twin" in step_report(env).islands
+
+
+class seen(ManagerTermBase):
+    """How often each environment was seen in its episode, twice: without a twin."""
+
+    def __init__(self, cfg: ObservationTermCfg, env: Any) -> None:
+        super().__init__(cfg, env)
+        self.times = torch.zeros(env.num_envs, 2, device=env.device)
+
+    def __call__(self, env: Any) -> torch.Tensor:
+        return self.times.add_(1.0).clone()
+
+    def reset(self, mask: torch.Tensor) -> None:
+        self.times[mask] = 0.0
+
+
+class seen_too(seen):
+    """The same with a twin, which an observation with a memory does not use."""
+
+
+@twin_of(seen_too)
+class SeenTooWarp(seen):
+    def __call__(self, env: Any, out: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise AssertionError("the end of a step could not be observed without a trace")
+
+
+@pytest.mark.parametrize("func", [seen, seen_too])
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_an_observation_with_a_memory_in_place_of_one_without(frontend, func):
+    """It sees each step once, though the end of the step is observed too, and other environments' resets not at all.
+    Back again, the term is recorded as before."""
+    cfg = cartpole()
+    cfg.compute_final_obs = True
+    env = make_env(cfg, frontend=frontend)
+    env.step(torch.zeros(N, 1))
+    term = env.observation_manager.get_term_cfg("policy/joint_pos_rel")
+    env.observation_manager.set_term_cfg("policy/joint_pos_rel", ObservationTermCfg(func=func))
+    times = [env.step(torch.zeros(N, 1))[0]["policy"][0, 0] for _ in range(3)]
+    env.reset(mask=[1])
+    obs, *_ = env.step(torch.zeros(N, 1))
+    assert [*times, *obs["policy"][:2, 0]] == [1.0, 2.0, 3.0, 4.0, 2.0]
+    env.observation_manager.set_term_cfg("policy/joint_pos_rel", term)
+    obs, *_ = env.step(torch.zeros(N, 1))
+    assert torch.equal(obs["policy"][:, :2], env.scene["robot"].data.joint_pos)
+    if isinstance(env, ManagerBasedRLEnvWarp):
+        assert not any("joint_pos_rel" in island for island in step_report(env).islands)
+
+
+def test_whether_torch_code_may_be_recorded_can_change():
+    env = make()
+    func = torch.ones
+    cfg = RewardTermCfg(func=lambda env: func(env.num_envs, device=env.device), weight=1.0)
+    env.reward_manager.set_term_cfg("alive", cfg)
+    step(env)
+    assert "reward term 'alive': no Warp twin" in step_report(env).islands
+    env.reward_manager.set_term_cfg("alive", dataclasses.replace(cfg, torch_capturable=True))
+    step(env)
+    (island,) = [island for island in step_report(env).islands if "alive" in island]
+    assert island == "reward term 'alive': no Warp twin (torch cannot be recorded on the CPU)"
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_a_scale_of_another_length_is_refused(frontend):
+    env = make_env(cartpole(), frontend=frontend)
+    env.observation_manager.get_term_cfg("policy/joint_pos_rel").scale = [1.0, 2.0, 3.0]
+    with pytest.raises(TermError, match="'policy/joint_pos_rel': scale has 3 values, the term has 2 components"):
+        env.step(torch.zeros(N, 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from typing import Any
 
 import gymnasium
@@ -172,12 +174,18 @@ def test_row_3_17_final_obs_is_the_observation_before_the_reset(make_cfg, device
 
 
 def test_row_3_17_final_obs_has_the_noise_of_the_observation_that_it_replaces(device):
+    """In every group, each of which has noise of its own."""
     cfg = manager_cfg(5.0)
     cfg.observations["policy"].enable_corruption = True
     for term in cfg.observations["policy"].terms.values():
         term.noise = UniformNoiseCfg(n_min=-0.1, n_max=0.1)
-    results = rollout(build_env(cfg, device), 20)
-    assert all(same_bits(result["final_obs.policy"], result["obs.policy"]) for result in results[:5])
+    cfg.observations["clean"] = dataclasses.replace(cfg.observations["policy"], enable_corruption=False)
+    cfg.observations["critic"] = copy.deepcopy(cfg.observations["policy"])
+    for result in rollout(build_env(cfg, device), 20)[:5]:
+        for group in ("policy", "clean", "critic"):
+            assert same_bits(result[f"final_obs.{group}"], result[f"obs.{group}"]), group
+        noise = [result[f"final_obs.{group}"] - result["final_obs.clean"] for group in ("policy", "critic")]
+        assert (noise[0] != noise[1]).all()
 
 
 @pytest.mark.parametrize("make_cfg", CFGS)

@@ -258,13 +258,15 @@ def finish_observation(
     low: wp.array[wp.float32],
     high: wp.array[wp.float32],
     scale: wp.array[wp.float32],
+    ahead: wp.int32,
     state: wp.array[wp.uint32],
     values: wp.array2d[wp.float32],
 ):
     """Noise, clip and scale of all columns, in place. Launch over (N, D).
 
     ``first`` and ``second``: bias; low and high; mean and standard deviation. ``mask`` None: all environments. A column
-    draws from a stream that branches off the environment's, which stays where it is: see :func:`advance_streams`.
+    draws from a stream that branches off the environment's, ``ahead`` numbers from now; that one stays where it is: see
+    :func:`advance_streams`.
     """
     env, column = wp.tid()
     if mask:
@@ -272,7 +274,10 @@ def finish_observation(
             return
     value = values[env, column]
     if kind[column] != NO_NOISE:
-        rng = wp.rand_init(wp.int32(state[env]), column)
+        rng = state[env]
+        for _ in range(ahead):
+            wp.randu(rng)
+        rng = wp.rand_init(wp.int32(rng), column)
         sample = first[column]
         if kind[column] == UNIFORM:
             sample = wp.randf(rng, first[column], second[column])

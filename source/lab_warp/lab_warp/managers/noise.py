@@ -38,18 +38,19 @@ def noise_settings(noise: NoiseCfg | None) -> tuple[int, int, float, float]:
 
 
 def finish_columns(
-    env: WarpEnv, values: wp.array, settings: Sequence[wp.array], mask: wp.array | None, draws: bool
+    env: WarpEnv, values: wp.array, settings: Sequence[wp.array], mask: wp.array | None, draws: bool, ahead: int = 0
 ) -> None:
     """Noise, clip and scale of ``values`` (N, D) in place, everywhere or in the environments of ``mask``.
 
     Args:
         settings: As :func:`kernels.finish_observation` takes them, (D,) each.
         draws: Whether the random streams move on, so that the next noise is another.
+        ahead: How far ahead of the streams the noise is drawn: what others will draw before, who do not do so now.
     """
     wp.launch(
         kernels.finish_observation,
         dim=values.shape,
-        inputs=[mask, *settings, env.rng.state],
+        inputs=[mask, *settings, ahead, env.rng.state],
         outputs=[values],
         device=env.wp_device,
     )

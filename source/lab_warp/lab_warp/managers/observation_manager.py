@@ -108,13 +108,9 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
         super().__init__(cfg, env)  # in torch, which finds the shapes
         self._group_buffers: dict[str, Group] = {}
         for group, group_cfg in self._groups.items():
-            flat = _is_flat(group_cfg, self.group_obs_term_dim[group])
-            for name in self._group_terms[group].values():
-                self._terms[name] = self._make_term(name, flat)
-            self._group_buffers[group] = self._make_group(group, group_cfg, flat)
+            self._group_buffers[group] = self._make_group(group, group_cfg)
         for name, term_cfg in self._cfgs.items():
-            if isinstance(term_cfg.func, type) and self._has_twin_value(name):
-                self._build_class_term(name, term_cfg)
+            self._choose(name, term_cfg)
         self._fix_terms()
         self.copy_settings()
 
@@ -135,7 +131,11 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
         return super().resets_recordable and all(term.is_plain for term in self._terms.values())
 
     def copy_settings(self) -> None:
-        """Hands changed noise, clips and scales to the device; called between steps."""
+        """Hands changed noise, clips and scales to the device; called between steps.
+
+        Raises:
+            TermError: a scale has another length than its term.
+        """
         for name, term in self._terms.items():
             if term.is_plain and not _is_plain(self._cfgs[name]):
                 self._terms[name] = self._term_with_memory(name)
@@ -144,7 +144,7 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
             corrupt, was_noisy = self._groups[name].enable_corruption, group.is_noisy
             group.copy_settings(
                 {
-                    term: _finish(self._cfgs[full], corrupt) if self._terms[full].is_plain else _NOTHING
+                    term: self._finish(full, corrupt) if self._terms[full].is_plain else _NOTHING
                     for term, full in self._group_terms[name].items()
                     if term in group.columns
                 }
@@ -171,6 +171,7 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
             eager(Island("memory of observation terms", lambda: [pipeline.reset(mask) for pipeline in pipelines]))
 
     def _compute_side(self, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+        ahead = 0
         for name, group in self._group_buffers.items():
             if not _is_flat(group.cfg, self.group_obs_term_dim[name]):
                 eager(Island(f"observation group {name!r}: its axes", self._compute_in_torch), name, side, mask)
@@ -186,7 +187,9 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
                 eager(Island(what, self._pipe), full, group.out[side][term], side, mask)
             settings = [getattr(group.settings, setting) for setting in _SETTINGS]
             draws = group.is_noisy and side == "now"
-            finish_columns(self._env, group.warp[side], settings, None if mask is None else mask[0], draws)
+            finish_columns(self._env, group.warp[side], settings, None if mask is None else mask[0], draws, ahead)
+            if group.is_noisy and not draws:
+                ahead += 1
 
     def _pipe(self, name: str, out: torch.Tensor, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
         """Computes what follows the function of a term, and the function where it has no twin, in torch."""
@@ -207,8 +210,22 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
         assert isinstance(observation, torch.Tensor)
         self._group_buffers[name].values[side].copy_(observation.flatten(start_dim=1))
 
-    def _make_term(self, name: str, flat: bool) -> _Term:
-        cfg, shape = self._cfgs[name], self._pipelines[name].value_shape
+    def _finish(self, name: str, corrupt: bool) -> _Finish:
+        cfg, pipeline = self._cfgs[name], self._pipelines[name]
+        if isinstance(cfg.scale, Sequence) and len(cfg.scale) != pipeline.value_shape[-1]:
+            pipeline.check_change(cfg)  # raises, as in torch
+        return _finish(cfg, corrupt)
+
+    def _choose(self, name: str, cfg: ObservationTermCfg) -> None:
+        """Decides how a term is computed. A class, which exists in torch so far, becomes its twin where that may be."""
+        self._terms[name] = term = self._make_term(name, cfg)
+        if isinstance(cfg.func, type) and (term.is_plain or term.value is not None):
+            self._builds_twin = True
+            super()._build_class_term(name, cfg)
+
+    def _make_term(self, name: str, cfg: ObservationTermCfg) -> _Term:
+        group, shape = name.partition("/")[0], self._pipelines[name].value_shape
+        flat = _is_flat(self._groups[group], self.group_obs_term_dim[group])
         has_memory = bool(named_tensors(self._class_terms.get(name)))
         if not flat or find_twin(cfg.func) is None or len(shape) != 2 or has_memory:
             return _Term(is_plain=False, value=None)
@@ -219,21 +236,24 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
     def _term_with_memory(self, name: str) -> _Term:
         return _Term(is_plain=False, value=torch.zeros(self._pipelines[name].value_shape, device=self.device))
 
-    def _make_group(self, name: str, cfg: ObservationGroupCfg, flat: bool) -> Group:
-        if flat:
+    def _make_group(self, name: str, cfg: ObservationGroupCfg) -> Group:
+        if _is_flat(cfg, self.group_obs_term_dim[name]):
             return Group(cfg, self.group_obs_term_dim[name], self.num_envs, self.device)
         shape = self.group_obs_dim[name]
         group = Group(cfg, {"": shape}, self.num_envs, self.device)
         group.observations = {side: values.view(self.num_envs, *shape) for side, values in group.values.items()}
         return group
 
-    def _has_twin_value(self, name: str) -> bool:
-        term = self._terms[name]
-        return term.is_plain or term.value is not None
-
     def _build_class_term(self, name: str, cfg: ObservationTermCfg) -> None:
-        self._builds_twin = name in self._terms and self._has_twin_value(name)
+        self._builds_twin = False
         super()._build_class_term(name, cfg)
+        if name in self._terms:  # else shapes are not known yet
+            self._choose(name, cfg)
+
+    def _fix(self, name: str) -> None:
+        super()._fix(name)
+        if name not in self._class_terms:
+            self._terms[name] = self._make_term(name, self._cfgs[name])
 
     def _term_class(self, cfg: ObservationTermCfg) -> type[ManagerTermBase]:
         return super()._term_class(cfg) if self._builds_twin else cfg.func  # pyright: ignore[reportReturnType]
