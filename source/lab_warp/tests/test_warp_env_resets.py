@@ -103,6 +103,18 @@ def test_row_1_3_none_is_everything_and_an_empty_selection_nothing():
     assert (env.scene["robot"].data.joint_pos != before["robot.joint_pos"]).all()
 
 
+def test_row_1_5_an_environment_is_built_again_after_another_was_closed():
+    """Twice in a process, from the same configuration, which stays as it is; closing again does no harm."""
+    cfg = random_cfg()
+    first = make(cfg)
+    expected = rollout(first, 30)
+    first.close()
+    first.close()
+    second = make(cfg)
+    assert_same_results(rollout(second, 30), expected)
+    second.close()
+
+
 class remembered(ManagerTermBase):
     """A term of torch code, without a twin."""
 
