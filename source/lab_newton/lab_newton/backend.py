@@ -126,7 +126,9 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self._clear_flags(self._non_finite)
         # State that was authored since the last forward() must not be lost.
         self._write_state(self._written)
-        if self._solver.steps_bodies:
+        # Sensors look at bodies before the last solver step, which may be the first.
+        looks_at_once = self._solver.observables is not None and substeps * self._cfg.substeps == 1
+        if self._solver.reads_bodies or looks_at_once:
             self._refresh_bodies(self._written)
         for entity in entities:
             entity.write_targets(self._control, self._non_finite)

@@ -65,7 +65,7 @@ class Solver:
         """What :meth:`observe` asked for, as the last observed step left it."""
         self._next: newton.State | None = None
         self.steps_bodies = False
-        """Whether the solver moves bodies; then body poses must be current before a step."""
+        """Whether the solver moves bodies, not joints."""
         if isinstance(cfg, MuJoCoSolverCfg):
             sorts = deterministic and model.device.is_cuda
             by_newton = cfg.contacts and _collides_by_newton(cfg, terrain, sorts)
@@ -85,6 +85,12 @@ class Solver:
                 self._contacts = self._collisions.contacts()
         else:
             raise ConfigError(f"physics.solver is a {type(cfg).__name__}, expected MuJoCoSolverCfg or NewtonSolverCfg.")
+
+    @property
+    def reads_bodies(self) -> bool:
+        """Whether bodies must be where their joints put them before a step: they are what the solver moves, or what
+        Newton finds contacts of."""
+        return self.steps_bodies or self._collisions is not None
 
     def collide(self, state: newton.State) -> None:
         """Finds contacts at the start of a physics step, where the solver does not do so itself."""

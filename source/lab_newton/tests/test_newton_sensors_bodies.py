@@ -196,6 +196,30 @@ def test_written_state_shows_in_its_worlds_only(dropped):
     assert torch.equal(after["sensors.imu.lin_acc_b"], before["sensors.imu.lin_acc_b"])
 
 
+@pytest.mark.parametrize("collisions", ["mujoco", "newton"])
+def test_state_that_is_written_before_a_step_acts_as_after_a_forward(collisions, device, assert_same):
+    """Contacts are those of the new poses, and sensors see the bodies there, also in a step of one solver step."""
+    backend = make(all_sensors(), device, solver=MuJoCoSolverCfg(njmax=100, nconmax=24, collisions=collisions))
+    settle(backend)
+    assert backend.sensors["contacts"].net_forces_w.any()
+    robot, on_the_ground = backend.articulations["robot"], backend.state_dict()
+    turned = torch.nn.functional.normalize(torch.tensor([0.3, -0.2, 0.5, 0.8], device=device), dim=0)
+    for substeps in (1, 3):
+        results = []
+        for forward in (True, False):
+            backend.load_state_dict(on_the_ground)
+            robot.root_link_pose_w[1, 2] = 3.0
+            robot.root_link_pose_w[1, 3:] = turned
+            robot.root_com_vel_w[1, 3:] = torch.tensor([1.0, -2.0, 3.0], device=device)
+            backend.mark_written(MIDDLE.to(device))
+            if forward:
+                backend.forward()
+            backend.step(substeps)
+            results.append(backend.state_dict())
+        assert_same(*results)
+        assert not backend.sensors["contacts"].net_forces_w[1].any()
+
+
 def test_after_a_reset_sensors_equal_those_of_a_new_world(dropped, shared):
     fresh = shared[1]
     run(dropped, 80)
