@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -74,6 +75,16 @@ class Stateful:
         """Attributes to search for state. Extend it for state that is no attribute, such as views of foreign memory."""
         exclude = _merged(type(self), "_state_exclude")
         return [(name, value) for name, value in vars(self).items() if name not in exclude]
+
+
+@contextmanager
+def lasting_tensors() -> Iterator[None]:
+    """Inside, new tensors can be written for ever after, also where the caller is in inference mode.
+
+    What is created in inference mode cannot be written outside it. Gradients are not recorded.
+    """
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 def named_tensors(obj: Any) -> dict[str, Tensor]:

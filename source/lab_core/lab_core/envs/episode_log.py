@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from lab_core.state import Stateful
+from lab_core.state import Stateful, lasting_tensors
 
 
 class EpisodeLog(Stateful):
@@ -30,6 +30,7 @@ class EpisodeLog(Stateful):
         return dict(zip(self._names, self._values.tolist(), strict=True))
 
     @stored_values.setter
+    @lasting_tensors()
     def stored_values(self, values: Mapping[str, float]) -> None:
         self._names = list(values)
         self._values = torch.tensor(list(values.values()), dtype=torch.float32, device=self._device)
@@ -41,7 +42,8 @@ class EpisodeLog(Stateful):
         if names != self._names:
             old = self.values()
             kept = [old.get(name, value) for name, value in zip(names, new.unbind(), strict=True)]
-            self._names, self._values = names, torch.stack(kept) if kept else new
+            with lasting_tensors():
+                self._names, self._values = names, torch.stack(kept) if kept else new
         torch.where(any_reset, new, self._values, out=self._values)
 
     def values(self) -> dict[str, torch.Tensor]:

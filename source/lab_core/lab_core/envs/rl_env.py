@@ -28,7 +28,7 @@ from lab_core.registry import backend_class
 from lab_core.scene import Scene, SceneCfg
 from lab_core.seeding import make_generator, seed_everything
 from lab_core.sensors import ContactSensorCfg
-from lab_core.state import Stateful
+from lab_core.state import Stateful, lasting_tensors
 
 Observations = dict[str, Any]
 """Group name -> tensor (N, D), or term name -> tensor for groups that are not concatenated."""
@@ -76,6 +76,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         *("_all", "_np_random", "_reset_mask", "_reset_ids"),
     )
 
+    @lasting_tensors()
     def __init__(self, cfg: RLEnvCfg, device: str | torch.device = "cpu") -> None:
         """Builds the environment and resets all worlds.
 
@@ -131,12 +132,11 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.event_manager = self._make_event_manager()
         self.event_manager.apply("prestartup")
         self.recorder_manager: NullRecorderManager = NullRecorderManager()
-        with torch.no_grad():
-            self._load_managers()
-            self.event_manager.apply("startup")
-            self.reset()
-            if self.cfg.recorder is not None:
-                self.recorder_manager = RecorderManager(self.cfg.recorder, self)
+        self._load_managers()
+        self.event_manager.apply("startup")
+        self.reset()
+        if self.cfg.recorder is not None:
+            self.recorder_manager = RecorderManager(self.cfg.recorder, self)
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
@@ -303,6 +303,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """Returns all state that decides the future: physics, managers, counters and random generator."""
         return {"environment": super().state_dict(), "physics": self.physics.state_dict()}
 
+    @lasting_tensors()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores :meth:`state_dict` in place.
 
@@ -314,9 +315,8 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self.physics.load_state_dict(state["physics"])
         except (KeyError, ValueError) as error:
             raise LabError(f"The stored environment state does not fit this environment: {error}") from error
-        with torch.no_grad():
-            self.recorder_manager.interrupt(self._all)
-            self.recorder_manager.record_post_reset(self._all)
+        self.recorder_manager.interrupt(self._all)
+        self.recorder_manager.record_post_reset(self._all)
 
     @property
     def obs_buf(self) -> Observations:

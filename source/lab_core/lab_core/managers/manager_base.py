@@ -16,7 +16,7 @@ from lab_core.managers.errors import TermError, UnknownTermError
 from lab_core.managers.scene_entity_cfg import resolve_scene_entities
 from lab_core.managers.signature import complete_params
 from lab_core.scene import match_names
-from lab_core.state import Stateful
+from lab_core.state import Stateful, lasting_tensors
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -205,6 +205,7 @@ class ManagerBase(Stateful, Generic[CfgT]):
         """Returns the class to build for a class term."""
         return cfg.func  # pyright: ignore[reportReturnType]
 
+    @lasting_tensors()
     def _build_class_term(self, name: str, cfg: CfgT) -> None:
         try:
             self._class_terms[name] = self._term_class(cfg)(cfg, self._env)

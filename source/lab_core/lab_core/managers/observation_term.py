@@ -13,7 +13,7 @@ from lab_core.managers.manager_base import TermCfg, check_number, check_range
 from lab_core.masks import expand_mask, masked_copy_
 from lab_core.sampling import uniform
 from lab_core.signals import CircularBuffer, DelayBuffer, ModifierCfg, NoiseCfg
-from lab_core.state import Stateful
+from lab_core.state import Stateful, lasting_tensors
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -146,6 +146,7 @@ class ObservationPipeline(Stateful):
             cfg.noise = self._noise_cfg
         self.cfg = cfg
 
+    @lasting_tensors()
     def _replace_noise(self) -> None:
         self._noise_cfg = self.cfg.noise
         self._noise = None
