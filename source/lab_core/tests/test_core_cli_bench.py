@@ -12,6 +12,7 @@ import torch
 from lab_core import mdp
 from lab_core.benchmark import BenchmarkError, StageClock, time_step
 from lab_core.cli import main
+from lab_core.envs import ManagerBasedRLEnv
 from lab_core.envs.stage_marks import StageHook, marked_stages
 from lab_core.managers import EventTermCfg, SceneEntityCfg
 from lab_core.physics import HealthReport
@@ -210,6 +211,16 @@ def test_the_command_prints_a_table_and_writes_a_file(tmp_path, capsys):
     assert result["env_steps_per_s"] == pytest.approx(3 / result["env_step_ms"] * 1e3, rel=0.01)
     assert set(result["stages_ms"]) == set(STEP)
     assert "torch" in result["versions"]["packages"]
+
+
+def test_the_command_draws_actions_as_wide_as_told(monkeypatch, capsys):
+    seen, step = [], ManagerBasedRLEnv.step
+    monkeypatch.setattr(ManagerBasedRLEnv, "step", lambda env, action: seen.append(action) or step(env, action))
+    argv = ["bench", TASK, "--steps", "50", "--num-envs", "50", "--device", "cpu", "--action-std"]
+    for width in ("0.25", "0"):
+        seen.clear()
+        assert main([*argv, width]) == 0
+        assert torch.stack(seen[-50:]).std().item() == pytest.approx(float(width), rel=0.1)
 
 
 def test_the_command_takes_fields_of_the_environment(capsys):

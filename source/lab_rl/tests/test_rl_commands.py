@@ -127,6 +127,12 @@ class TestTrain:
         assert cfg.env.seed == 7
         assert cfg.env.rewards["alive"].weight == 2.5 and cfg.agent.gamma == 0.9
 
+    def test_deterministic_asks_torch_and_physics(self, logs, monkeypatch):
+        trained = []
+        monkeypatch.setattr("lab_rl.commands.train._train", lambda cfg, *given: trained.append(cfg.env) or 0)
+        assert main(["train", TASK]) == main(["train", TASK, "--deterministic"]) == 0
+        assert [env.deterministic for env in trained] == [False, True]
+
     def test_seed_minus_one_draws_one_and_writes_it_down(self, logs, capsys):
         assert main(["train", TASK, "--seed", "-1", "--no-video"]) == 0
         first = run_of(logs)
@@ -347,6 +353,11 @@ class TestPlay:
         (env,) = played
         assert (env.scene.num_envs, env.scene.camera.num_envs, env.seed) == expected
 
+    def test_a_wrong_file_is_refused_before_the_environment_is_built(self, monkeypatch, capsys):
+        monkeypatch.setattr("lab_rl.commands.play._play", lambda *given: pytest.fail("too late"))
+        message = fails(capsys, "play", TASK, "--policy", "zero", "--video", "clip.avi")
+        assert "must end in .mp4, got 'clip.avi'" in message
+
     def test_without_a_run_it_says_how_to_train(self, logs, capsys):
         assert f"Train one with `lab train {TASK}`" in fails(capsys, "play", TASK)
 
@@ -401,6 +412,12 @@ def test_export_writes_into_the_run_folder(trained, capsys):
     model = onnx.load(trained.path / "policy.onnx")
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     assert json.loads(metadata["lab"])["task"] == TASK
+
+
+def test_export_refuses_a_wrong_file_before_the_environment_is_built(trained, monkeypatch, capsys):
+    monkeypatch.setattr(ManagerBasedRLEnv, "__init__", lambda *given: pytest.fail("too late"))
+    message = fails(capsys, "export", str(trained.path), "--output", "policy.pt")
+    assert "must end in .onnx, got 'policy.pt'" in message
 
 
 def test_export_refuses_what_would_be_ignored(logs, trained, capsys):

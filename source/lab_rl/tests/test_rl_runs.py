@@ -90,8 +90,13 @@ class TestFolder:
         (tmp_path / "notes.txt").touch()
         with pytest.raises(LabError, match=r"not a run with a checkpoint.*It holds notes\.txt"):
             find_checkpoint(tmp_path)
-        with pytest.raises(LabError, match="There is no run or checkpoint"):
-            find_checkpoint(tmp_path / "nothing")
+        with pytest.raises(
+            LabError, match=rf"There is no run or checkpoint .*nothing/5\.pt\. {tmp_path} holds notes\.txt"
+        ):
+            find_checkpoint(tmp_path / "nothing" / "5.pt")
+        run = run_with_checkpoints(tmp_path / "run", 5, 20)
+        with pytest.raises(LabError, match=r"no run or checkpoint .*6\.pt\. .*checkpoints holds 20\.pt, 5\.pt"):
+            find_checkpoint(run.checkpoint(6))
 
     def test_checkpoint_outside_a_run_is_refused(self, tmp_path):
         (tmp_path / "5.pt").touch()

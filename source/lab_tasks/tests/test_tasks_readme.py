@@ -1,4 +1,4 @@
-"""The README names every task, and its example runs as it stands."""
+"""The README names every task, and its example and those of the guide to environments run as they stand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import torch
+
+from lab_core.managers import RewardTermCfg, SceneEntityCfg
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -21,3 +24,18 @@ def test_readme_example_runs(capsys):
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     exec(compile(example, "README.md", "exec"), {})
     assert "slider_to_cart" in capsys.readouterr().out
+
+
+def test_examples_of_the_guide_to_environments_run():
+    guide = (Path(__file__).parents[3] / "docs" / "environments.md").read_text()
+    build, term = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
+    scope = {"RewardTermCfg": RewardTermCfg, "SceneEntityCfg": SceneEntityCfg}
+    exec(compile(build, "environments.md", "exec"), scope)
+    assert scope["observations"]["policy"].shape == (16, 4)
+    exec(compile(term, "environments.md", "exec"), scope)
+    env = scope["cfg"].build(device="cpu")
+    env.scene["robot"].data.joint_vel[3, 0] = 9.0
+    env.physics.mark_written(torch.arange(16) == 3)
+    env.step(torch.zeros(16, 1))
+    speed = env.reward_manager.step_reward[:, env.reward_manager.term_names.index("speed")]
+    assert speed[3] == pytest.approx(-0.1) and not speed[:3].any()

@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     import torch
     from rich.console import Console
 
-    from lab_rl.export import export_onnx
+    from lab_rl.export import check_path, export_onnx
     from lab_rl.runs.folder import run_of
     from lab_rl.trained import load_trained
 
@@ -46,10 +46,11 @@ def main(argv: Sequence[str]) -> int:
     else:
         trained = options.trained_policy(get_task(subject), args.checkpoint, args.logs)
 
+    path = args.output or run_of(trained.path).path / "policy.onnx"
+    check_path(path)
     env_cfg = options.play_env_cfg(get_task(trained.cfg.task), trained.cfg)
     env_cfg.scene.num_envs = 4
     env = env_cfg.build(torch.device("cpu"))
-    path = args.output or run_of(trained.path).path / "policy.onnx"
     try:
         adapter, policy = trained.attach(env)
         metadata = export_onnx(trained, adapter, policy, path)

@@ -74,8 +74,11 @@ def main(argv: Sequence[str]) -> int:
         env.scene.num_envs = 4
     args = parse(PlayArguments(env=env), arguments, prog=f"lab play {task}", description=_description(task))
     from lab_core.envs import check_frontend
+    from lab_core.video import VideoRecorder
 
     check_frontend(args.frontend)
+    if args.video not in ("auto", "none"):
+        VideoRecorder(args.video, fps=30).close()  # so that a wrong file shows before the environment is built
     if args.num_envs is not None:
         args.env.scene.num_envs = args.num_envs
     if args.seed is not None:

@@ -50,8 +50,7 @@ def export_onnx(trained: TrainedPolicy, adapter: RslRlEnv, policy: MLPModel, pat
         ExportError: The file's actions differ from the policy's.
         LabError: `path` cannot be written.
     """
-    if path.suffix != ".onnx":
-        raise LabError(f"An exported policy must end in .onnx, got {path.name!r}.")
+    check_path(path)
     metadata = policy_metadata(adapter, trained)
     network = _Exported(policy, adapter.clip_actions).cpu().eval()
     data = _serialise(network, metadata)
@@ -62,6 +61,12 @@ def export_onnx(trained: TrainedPolicy, adapter: RslRlEnv, policy: MLPModel, pat
         raise LabError(f"Cannot write {path}: {error.strerror or error}.") from error
     write_file(path, data)
     return metadata
+
+
+def check_path(path: Path) -> None:
+    """Raises `LabError` unless `path` can be the name of an exported policy."""
+    if path.suffix != ".onnx":
+        raise LabError(f"An exported policy must end in .onnx, got {path.name!r}.")
 
 
 def check_onnx(data: bytes, network: torch.nn.Module, observations: torch.Tensor) -> None:

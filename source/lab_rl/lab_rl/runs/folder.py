@@ -122,11 +122,13 @@ def find_checkpoint(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.exists():
-        raise LabError(f"There is no run or checkpoint {path}.")
+        folder = next(parent for parent in path.absolute().parents if parent.is_dir())
+        raise LabError(f"There is no run or checkpoint {path}. {folder} holds {_content(folder)}.")
     checkpoint = RunFolder(path).latest_checkpoint()
     if checkpoint is None:
-        there = ", ".join(sorted(entry.name for entry in path.iterdir())) or "nothing"
-        raise LabError(f"{path} is not a run with a checkpoint (checkpoints/<iteration>.pt). It holds {there}.")
+        raise LabError(
+            f"{path} is not a run with a checkpoint (checkpoints/<iteration>.pt). It holds {_content(path)}."
+        )
     return checkpoint
 
 
@@ -140,6 +142,14 @@ def run_of(checkpoint: Path) -> RunFolder:
     if not run.config.is_file():
         raise LabError(f"{checkpoint} does not lie in the checkpoints/ of a run: {run.config} is missing.")
     return run
+
+
+def _content(folder: Path) -> str:
+    names = sorted(entry.name for entry in folder.iterdir())
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "") or "nothing"
+
+
+_SHOWN = 20
 
 
 def _unused(path: Path) -> Path:
