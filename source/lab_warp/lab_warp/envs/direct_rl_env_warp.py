@@ -112,6 +112,7 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
         self._action_check.raise_for_invalid()
 
     def _copy_settings(self) -> None:
+        super()._copy_settings()
         self._action_noise.copy_settings()
         self._observation_noise.copy_settings()
 

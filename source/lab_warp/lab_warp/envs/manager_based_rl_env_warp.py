@@ -54,6 +54,9 @@ class ManagerBasedRLEnvWarp(WarpEnv, ManagerBasedRLEnv):
         self.action_manager.take(actions)
 
     def _copy_settings(self) -> None:
+        super()._copy_settings()
+        self.termination_manager.copy_settings()
+        self.metrics_manager.copy_settings()
         self.reward_manager.copy_settings()
         self.observation_manager.copy_settings()
         self.action_manager.copy_shared()

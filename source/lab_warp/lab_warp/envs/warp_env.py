@@ -370,6 +370,7 @@ class WarpEnv(RLEnv):
 
     def _copy_settings(self) -> None:
         """Hands changed settings to the device, before the recorded stage."""
+        self.event_manager.copy_settings()
 
     def _process_action(self, actions: torch.Tensor) -> None:
         """For those who make a step by hand, as a replay does."""

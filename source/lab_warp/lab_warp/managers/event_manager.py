@@ -68,17 +68,30 @@ class EventManagerWarp(WarpTerms, EventManager):
             (self._shared, self._spread),
         ):
             self._masks |= {name: (wp.from_torch(mask), mask) for name, mask in zip(names, masks, strict=False)}
+        self._copied: tuple[list[Any], ...] = ()
         self._fix_terms()
-        self._copy_settings()
+        self.copy_settings()
 
     _state_exclude = (
         *("_due", "_last_steps", "_min_steps", "_timers", "_expired", "_shared_timers", "_shared_expired"),
-        *("_spread", "_ranges", "_shared_ranges", "_redrawn", "_masks"),
+        *("_spread", "_ranges", "_shared_ranges", "_redrawn", "_masks", "_copied"),
     )
 
-    def set_term_cfg(self, name: str, cfg: EventTermCfg) -> None:
-        super().set_term_cfg(name, cfg)
-        self._copy_settings()
+    def copy_settings(self) -> None:
+        """Hands changed intervals and pauses to the device; called between steps."""
+        cfgs = self._cfgs
+        settings = (
+            [cfgs[name].min_step_count_between_reset for name in self._reset_terms],
+            [cfgs[name].resample_interval_on_reset for name in self._own],
+            *([tuple(cfgs[name].interval_range_s or ()) for name in names] for names in (self._own, self._shared)),
+        )
+        if settings == self._copied:
+            return
+        buffers = (self._min_steps, self._redrawn, self._ranges, self._shared_ranges)
+        for buffer, values in zip(buffers, settings, strict=True):
+            if values:
+                buffer.copy_(torch.tensor(values, dtype=buffer.dtype))
+        self._copied = settings
 
     def apply_reset(self) -> None:
         """Applies the reset terms to the environments that are being reset."""
@@ -153,15 +166,3 @@ class EventManagerWarp(WarpTerms, EventManager):
 
     def _recorded_settings(self, cfg: EventTermCfg) -> tuple[Any, ...]:
         return (*super()._recorded_settings(cfg), cfg.mode)
-
-    def _copy_settings(self) -> None:
-        cfgs = self._cfgs
-        self._min_steps.copy_(
-            torch.tensor([cfgs[name].min_step_count_between_reset for name in self._reset_terms], dtype=torch.int64)
-        )
-        self._redrawn.copy_(
-            torch.tensor([cfgs[name].resample_interval_on_reset for name in self._own], dtype=torch.bool)
-        )
-        for names, ranges in ((self._own, self._ranges), (self._shared, self._shared_ranges)):
-            if names:
-                ranges.copy_(torch.tensor([cfgs[name].interval_range_s for name in names]))

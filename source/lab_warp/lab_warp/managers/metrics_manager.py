@@ -33,8 +33,9 @@ class MetricsManagerWarp(WarpTerms, MetricsManager):
         self._slots, _ = env.log.reserve([f"Metrics/{name}" for name in self._cfgs])
         self.warp = share(self, ("_values", "_steps", "_rows", "_modes"))
         self._row_views = [wp.from_torch(row) for row in self._rows]
+        self._copied_modes: list[str] = []
         self._fix_terms()
-        self._copy_settings()
+        self.copy_settings()
 
     _state_exclude = ("_rows", "_modes")
 
@@ -51,10 +52,6 @@ class MetricsManagerWarp(WarpTerms, MetricsManager):
             device=self._env.wp_device,
         )
 
-    def set_term_cfg(self, name: str, cfg: MetricTermCfg) -> None:
-        super().set_term_cfg(name, cfg)
-        self._copy_settings()
-
     def reset_masked(self) -> None:
         """Logs the episodes that ended and starts new ones."""
         if not self._cfgs:
@@ -70,5 +67,16 @@ class MetricsManagerWarp(WarpTerms, MetricsManager):
         )
         self._reset_class_terms()
 
-    def _copy_settings(self) -> None:
-        self._modes.copy_(torch.tensor([int(_MODES[cfg.mode]) for cfg in self._cfgs.values()], dtype=torch.int32))
+    def copy_settings(self) -> None:
+        """Hands changed modes to the device; called between steps.
+
+        Raises:
+            TermError: there is no such mode.
+        """
+        modes = [cfg.mode for cfg in self._cfgs.values()]
+        if modes == self._copied_modes:
+            return
+        for name, cfg in self._cfgs.items():
+            self._check_cfg(name, cfg)
+        self._modes.copy_(torch.tensor([int(_MODES[mode]) for mode in modes], dtype=torch.int32))
+        self._copied_modes = modes

@@ -36,8 +36,9 @@ class TerminationManagerWarp(WarpTerms, TerminationManager):
         self.warp = share(self, (*names, "_rows"))
         self.warp.non_finite = wp.from_torch(env.physics.non_finite)
         self._row_views = [wp.from_torch(row) for row in self._rows]
+        self._copied_kinds: list[bool] = []
         self._fix_terms()
-        self._copy_settings()
+        self.copy_settings()
 
     _state_exclude = ("_rows", "_is_time_out", "terminated", "time_outs", "dones")
 
@@ -54,10 +55,6 @@ class TerminationManagerWarp(WarpTerms, TerminationManager):
         )
         return self.dones
 
-    def set_term_cfg(self, name: str, cfg: TerminationTermCfg) -> None:
-        super().set_term_cfg(name, cfg)
-        self._copy_settings()
-
     def reset_masked(self) -> None:
         """Tells class terms about the reset and logs why episodes ended."""
         self._reset_class_terms()
@@ -70,5 +67,9 @@ class TerminationManagerWarp(WarpTerms, TerminationManager):
             device=self._env.wp_device,
         )
 
-    def _copy_settings(self) -> None:
-        self._is_time_out.copy_(torch.tensor([cfg.time_out for cfg in self._cfgs.values()], dtype=torch.bool))
+    def copy_settings(self) -> None:
+        """Tells the device which terms are time-outs, where that changed; called between steps."""
+        kinds = [cfg.time_out for cfg in self._cfgs.values()]
+        if kinds != self._copied_kinds:
+            self._is_time_out.copy_(torch.tensor(kinds, dtype=torch.bool))
+            self._copied_kinds = kinds
