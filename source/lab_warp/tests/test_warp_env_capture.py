@@ -10,7 +10,7 @@ import torch
 import warp as wp
 
 from lab_core import mdp
-from lab_core.envs import ManagerBasedRLEnvCfg
+from lab_core.envs import ManagerBasedRLEnvCfg, make_env
 from lab_core.managers import (
     CurriculumTermCfg,
     EventTermCfg,
@@ -244,6 +244,30 @@ def test_row_3_15_marks_of_a_class_and_of_its_reset_are_separate(term, expected)
     calls.clear()  # the construction resets through another stage
     step(env, 4)
     assert calls == expected
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_row_3_16_physics_and_actions_are_called_once_per_step(frontend, monkeypatch):
+    """The physics owns the decimation."""
+    env = make_env(cartpole(), frontend=frontend)
+    counted: list[object] = []
+    step_physics, apply_action = env.physics.step, env.action_manager.apply_action
+    monkeypatch.setattr(env.physics, "step", lambda substeps: (counted.append(substeps), step_physics(substeps)))
+    monkeypatch.setattr(env.action_manager, "apply_action", lambda: (counted.append("action"), apply_action()))
+    for _ in range(4):
+        env.step(torch.zeros(N, 1))
+    # The action belongs to the graph: it is written in Python once, while that is recorded.
+    assert [item for item in counted if item != "action"] == [env.cfg.decimation] * 4
+    assert counted.count("action") == (1 if frontend == "warp" else 4)
+
+
+def test_a_full_log_is_said_to_be_full():
+    cfg = cartpole()
+    cfg.curriculum["many"] = CurriculumTermCfg(func=lambda env, mask: {f"value_{i}": 1.0 for i in range(600)})
+    with pytest.raises(
+        ValueError, match=r"No room to log Curriculum/many/value_\d+: at most 512 values, and there are"
+    ):
+        make(cfg)
 
 
 def test_row_3_20_metrics_change_only_when_something_is_reset(device):

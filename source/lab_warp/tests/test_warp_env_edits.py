@@ -239,7 +239,9 @@ def test_a_curriculum_acts_in_the_step_that_it_names(frontend):
 
 def test_row_4_7_a_minimum_between_resets_acts_at_once():
     """It lies on the device, so that not even one new recording is needed."""
-    env = make()
+    cfg = cartpole()
+    cfg.events["reset_cart"].params["position_range"] = (0.5, 0.5)
+    env = make(cfg)
     step(env, 6)
     data = env.scene["robot"].data
     term = env.event_manager.get_term_cfg("reset_cart")
@@ -248,11 +250,11 @@ def test_row_4_7_a_minimum_between_resets_acts_at_once():
     before = last.clone()
     data.joint_pos[:, 0] = 10.0
     step(env)
-    assert torch.equal(last, before)
+    assert torch.equal(last, before) and not data.joint_pos[:, 0].any()  # the default state, and nothing drawn
     env.event_manager.set_term_cfg("reset_cart", term)
     data.joint_pos[:, 0] = 10.0
     step(env)
-    assert (last == env.common_step_counter).all()
+    assert (last == env.common_step_counter).all() and (data.joint_pos[:, 0] == 0.5).all()
     assert recordings(env) == 1
 
 

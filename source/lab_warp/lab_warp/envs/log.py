@@ -34,8 +34,10 @@ class WarpEpisodeLog(EpisodeLog):
         """
         first = len(self._slots)
         taken = [name for name in names if name in self._slots]
-        if taken or first + len(names) > _CAPACITY:
-            raise ValueError(f"Log names must be unique and at most {_CAPACITY}: {', '.join(taken) or len(names)}.")
+        if taken:
+            raise ValueError(f"Log names must be unique, and these are taken: {', '.join(taken)}.")
+        if first + len(names) > _CAPACITY:
+            raise ValueError(f"No room to log {', '.join(names)}: at most {_CAPACITY} values, and there are {first}.")
         self._slots |= {name: first + i for i, name in enumerate(names)}
         slots = self._buffer[first : first + len(names)]
         return wp.from_torch(slots), slots
