@@ -19,6 +19,7 @@ class PPOCfg:
     """Folder of the runs below the log directory. None: the task id."""
 
     num_steps_per_env: int = 24
+    """Environment steps of every environment per iteration."""
     max_iterations: int = 1500
     """Iterations of the whole run, also when it is resumed."""
     save_interval: int = 50
@@ -36,8 +37,11 @@ class PPOCfg:
     """Largest absolute action that the environment receives."""
 
     actor_hidden_dims: Sequence[int] = (256, 256, 256)
+    """Widths of the policy network's hidden layers."""
     critic_hidden_dims: Sequence[int] = (256, 256, 256)
+    """Widths of the value network's hidden layers."""
     activation: str = "elu"
+    """Between the layers of both networks."""
     init_std: float = 1.0
     """Initial standard deviation of the actions."""
 
@@ -48,13 +52,20 @@ class PPOCfg:
     desired_kl: float = 0.01
     """Kullback-Leibler divergence between the policies before and after an update step."""
     num_learning_epochs: int = 5
+    """Times that an iteration learns from each of its steps."""
     num_mini_batches: int = 4
+    """Parts that an iteration's steps are split into, one update each."""
     gamma: float = 0.99
     """Discount per environment step."""
     lam: float = 0.95
     """Decay of generalised advantage estimation (https://arxiv.org/abs/1506.02438)."""
     clip_param: float = 0.2
+    """How far from 1 the ratio of new to old probability counts; with a clipped value loss also how far values move."""
     entropy_coef: float = 0.01
+    """Weight of the entropy of the actions, which keeps them random."""
     value_loss_coef: float = 1.0
+    """Weight of the value loss beside the policy loss."""
     use_clipped_value_loss: bool = True
+    """Hold the change of values in an update within `clip_param`."""
     max_grad_norm: float = 1.0
+    """Longer gradients are scaled down to this norm."""

@@ -16,6 +16,7 @@ from lab_core.managers import (
     CommandTermCfg,
     CurriculumTermCfg,
     ObservationTermCfg,
+    RewardTermCfg,
     TermError,
     UnknownTermError,
 )
@@ -175,6 +176,24 @@ def test_look_ups_and_run_time_change(env):
 def test_bad_configuration_names_the_term(env, cfg, message):
     with pytest.raises(TermError, match=message):
         CommandManager({"c": cfg}, env)
+
+
+def test_reward_uses_the_command_that_the_policy_saw():
+    """Although every step, and every reset, draws another one."""
+    cfg = analytic_cartpole_env_cfg(num_envs=N, episode_length_s=3 / 60)
+    ranges = mdp.UniformVelocityRanges(lin_vel_x=(-1.0, 1.0), lin_vel_y=(0.0, 0.0), ang_vel_z=(0.0, 0.0))
+    cfg.commands["velocity"] = mdp.UniformVelocityCommandCfg(resampling_time_range=(0.01, 0.01), ranges=ranges)
+    command = {"command_name": "velocity"}
+    cfg.observations["policy"].terms = {"command": ObservationTermCfg(func=mdp.generated_commands, params=command)}
+    cfg.rewards = {"asked": RewardTermCfg(func=lambda env: env.command_manager.get_command("velocity")[:, 0])}
+    env = cfg.build()
+    seen = env.get_observations()["policy"][:, 0]
+    for _ in range(8):
+        observations, reward, *_, extras = env.step(torch.zeros(N, 1))
+        torch.testing.assert_close(reward, seen * env.step_dt)
+        assert torch.equal(extras["final_obs"]["policy"][:, 0], seen)
+        seen = observations["policy"][:, 0]
+        assert not torch.equal(seen, extras["final_obs"]["policy"][:, 0])
 
 
 def test_settings_that_a_curriculum_changed_are_resumed():

@@ -453,5 +453,5 @@ def _check_timing(cfg: RLEnvCfg) -> None:
                 f"scene.sensors[{name!r}] remembers {sensor.history_length} of the {cfg.decimation} physics steps of "
                 "an action: terms that look for touches miss those in the others. "
                 f"Set its history_length to {cfg.decimation}.",
-                stacklevel=4,
+                stacklevel=5,  # who builds the configuration
             )

@@ -24,6 +24,7 @@ class NullCommandCfg(CommandTermCfg):
     """See :class:`NullCommand`."""
 
     resampling_time_range: tuple[float, float] = (1e9, 1e9)
+    """No command is drawn in any run [s]."""
 
     def build(self, env: RLEnv) -> NullCommand:
         return NullCommand(self, env)

@@ -44,6 +44,7 @@ class GroundCfg:
     """A horizontal plane at height 0."""
 
     friction: float = 1.0
+    """Sliding friction coefficient."""
     collision: bool = True
     """False: the plane is only drawn."""
 

@@ -21,6 +21,7 @@ class GridPatternCfg:
     resolution: float = 0.1
     """Distance between rays [m]."""
     direction: tuple[float, float, float] = (0.0, 0.0, -1.0)
+    """Of all rays, in the aligned frame of the sensor; of any length."""
 
     def rays(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns starts and unit directions, (R, 3) each, in the sensor's frame."""

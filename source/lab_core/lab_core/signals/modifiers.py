@@ -84,6 +84,7 @@ class BiasModifierCfg(ModifierCfg):
     """Adds a constant."""
 
     offset: float
+    """In the unit of the signal."""
 
     def build(self, shape: Sequence[int], device: torch.device | str) -> Modifier:
         return BiasModifier(self)

@@ -107,7 +107,7 @@ class UniformNoiseCfg(SampledNoiseCfg):
 
 @dataclass(kw_only=True)
 class GaussianNoiseCfg(SampledNoiseCfg):
-    """Normal with the given mean and standard deviation, in the unit of the signal."""
+    """Normal with mean ``mean`` and standard deviation ``std``, in the unit of the signal."""
 
     mean: float = 0.0
     std: float
