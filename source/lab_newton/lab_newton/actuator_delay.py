@@ -14,6 +14,7 @@ import torch
 import warp as wp
 
 from lab_newton.entity import Entity
+from lab_newton.kernels import clear_flags
 
 wp.set_module_options({"enable_backward": False})
 
@@ -21,7 +22,8 @@ wp.set_module_options({"enable_backward": False})
 class TargetDelay:
     """Keeps the latest targets of all joints; each joint sees those of its group's lag.
 
-    Position, velocity and effort targets share one line. A reset fills it with the targets that hold then.
+    Position, velocity and effort targets share one line. A reset fills it with the targets that hold then, and
+    :meth:`refresh` with those that were written after it, as a given state brings them along.
 
     Args:
         groups: For each delayed group its joints, and its shortest and longest lag [physics steps].
@@ -45,6 +47,8 @@ class TargetDelay:
             self.lag = wp.zeros((worlds, len(groups)), dtype=wp.int32)
             self._line = wp.zeros((worlds, max(high for _, _, high in groups) + 1, joints), dtype=wp.vec3)
             self._cursor = wp.zeros((worlds, joints), dtype=wp.int32)
+            self._is_fresh = wp.zeros(worlds, dtype=wp.bool)
+            """Worlds that were reset and have neither been refreshed nor made a step since."""
         self._targets = [data.joint_pos_target, data.joint_vel_target, data.joint_effort_target]
         self._coords_per_world = model.joint_coord_count // worlds
         self._dofs_per_world = model.joint_dof_count // worlds
@@ -56,9 +60,15 @@ class TargetDelay:
             dim=self._cursor.shape,
             inputs=[*self._targets, self._group, self.lag, self._coords, self._dofs]
             + [self._coords_per_world, self._dofs_per_world],
-            outputs=[self._line, self._cursor, control.joint_target_q, control.joint_target_qd, control.joint_act],
+            outputs=[self._line, self._cursor, self._is_fresh]
+            + [control.joint_target_q, control.joint_target_qd, control.joint_act],
             device=self._line.device,
         )
+
+    def refresh(self) -> None:
+        """Fills the lines of worlds that were just reset with their present targets, once."""
+        self._fill(self._is_fresh)
+        wp.launch(clear_flags, dim=self._is_fresh.shape, outputs=[self._is_fresh], device=self._is_fresh.device)
 
     def reset(self, mask: wp.array, random_state: wp.array) -> None:
         """Fills the lines of the worlds of ``mask`` (N,) with their present targets and draws their lags.
@@ -67,22 +77,28 @@ class TargetDelay:
             mask: (N,) bool.
             random_state: (N,) uint32, a random stream per world.
         """
-        device = self._line.device
-        wp.launch(
-            _fill_line, dim=self._cursor.shape, inputs=[mask, *self._targets], outputs=[self._line], device=device
-        )
+        self._fill(mask)
         wp.launch(
             _draw_lags,
             dim=self.lag.shape[0],
             inputs=[mask, self._shortest, self._longest],
-            outputs=[random_state, self.lag],
-            device=device,
+            outputs=[random_state, self.lag, self._is_fresh],
+            device=self._line.device,
         )
 
     def memory(self) -> dict[str, torch.Tensor]:
         """The line and the lags, in rows of worlds."""
-        arrays = {"lag": self.lag, "targets": self._line, "cursor": self._cursor}
+        arrays = {"lag": self.lag, "targets": self._line, "cursor": self._cursor, "is_fresh": self._is_fresh}
         return {name: wp.to_torch(array) for name, array in arrays.items()}
+
+    def _fill(self, mask: wp.array) -> None:
+        wp.launch(
+            _fill_line,
+            dim=self._cursor.shape,
+            inputs=[mask, *self._targets],
+            outputs=[self._line],
+            device=self._line.device,
+        )
 
 
 @wp.kernel
@@ -98,6 +114,7 @@ def _step_line(
     dofs_per_world: wp.int32,
     line: wp.array3d[wp.vec3],
     cursor: wp.array2d[wp.int32],
+    is_fresh: wp.array[wp.bool],
     target_q: wp.array[wp.float32],
     target_qd: wp.array[wp.float32],
     feed_forward: wp.array[wp.float32],
@@ -105,6 +122,8 @@ def _step_line(
     """Launch over (N, J)."""
     world, joint = wp.tid()
     size = line.shape[1]
+    if joint == 0:
+        is_fresh[world] = False
     place = cursor[world, joint]
     line[world, place, joint] = wp.vec3(position[world, joint], velocity[world, joint], effort[world, joint])
     cursor[world, joint] = (place + 1) % size
@@ -140,6 +159,7 @@ def _draw_lags(
     longest: wp.array[wp.int32],
     random_state: wp.array[wp.uint32],
     lag: wp.array2d[wp.int32],
+    is_fresh: wp.array[wp.bool],
 ):
     """Launch over N."""
     world = wp.tid()
@@ -149,3 +169,4 @@ def _draw_lags(
     for i in range(shortest.shape[0]):
         lag[world, i] = wp.randi(rng, shortest[i], longest[i] + 1)
     random_state[world] = rng
+    is_fresh[world] = True

@@ -65,6 +65,11 @@ class EntityActuators:
             self._delay.step(control)
         self._actuator.step(state, control, dt=dt)
 
+    def refresh(self) -> None:
+        """Takes over targets that were written after a reset and before the first step."""
+        if self._delay is not None:
+            self._delay.refresh()
+
     def reset(self, mask: wp.array, random_state: wp.array) -> None:
         """Forgets targets and networks' memories of the worlds of ``mask`` (N,) and draws their lags anew."""
         if self._delay is not None:

@@ -193,6 +193,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
             entity.read_state(self._model, self._state, self._written, mask=self._written)
         for sensor in self._sensors.values():
             sensor.refresh(self._written)
+        for actuators in self._actuators.values():
+            actuators.refresh()
         self._clear_flags(self._written)
 
     @captured

@@ -143,6 +143,26 @@ def test_position_velocity_and_effort_targets_are_equally_late(settled):
     assert jump.tolist() == pytest.approx([100.0 - early[0].item(), 100.0 - early[1].item(), 50.0], abs=0.5)
 
 
+def test_targets_that_come_with_a_state_hold_before_the_first_step(settled):
+    """Nothing pulls to the default pose until the first action arrives. A later ``forward`` cuts no delay short."""
+    data, shoulder = robot(settled), joint(settled, "shoulder")
+    mask = torch.tensor([True, False, True], device=settled.device)
+    settled.step(1)
+    settled.reset(mask)
+    data.joint_pos[mask] = data.joint_pos_target[mask] = 0.9
+    data.joint_vel[mask] = data.joint_effort_target[mask] = 0.0
+    settled.mark_written(mask)
+    settled.forward()
+    data.joint_effort_target[:, shoulder] = 50.0
+    settled.step(1)
+    assert data.applied_effort[mask, shoulder].abs().max() < 0.5
+    settled.forward()
+    settled.step(2)
+    assert data.applied_effort[mask, shoulder].abs().max() < 5.0
+    settled.step(1)
+    assert (data.applied_effort[mask, shoulder] > 40.0).all()
+
+
 @pytest.fixture(scope="module")
 def many(make_actuated) -> NewtonBackend:
     a = IdealPDActuatorCfg(joint_names=("shoulder",), min_delay=1, max_delay=6, **PD)
