@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -11,6 +13,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from lab_core.errors import LabError
 from lab_core.managers import TerminationTermCfg
 from lab_core.recorder import DatasetCfg, DatasetError, RecorderCfg
 from lab_core.recorder.check import check_recording
@@ -165,6 +168,28 @@ class TestMerge:
             merge([source], tmp_path / "all.hdf5")
         assert [path.name for path in tmp_path.iterdir()] == ["all.hdf5"]
 
+    def test_a_target_that_cannot_be_written(self, source, tmp_path):
+        (tmp_path / "file").write_text("mine")
+        with pytest.raises(DatasetError, match=r"Cannot write .*/file/all.hdf5: (Not a directory|File exists)"):
+            merge([source], tmp_path / "file" / "all.hdf5")
+        with pytest.raises(DatasetError, match=r"Cannot write .*/file/a.hdf5: (Not a directory|File exists)"):
+            split(source, (0.5, 0.5), [tmp_path / "file" / name for name in ("a.hdf5", "b.hdf5")])
+        assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+    @pytest.mark.parametrize("size", [3000, 30000])
+    def test_a_full_disk_is_named_and_leaves_nothing(self, source, tmp_path, size):
+        """In a process of its own, in which no file may grow beyond ``size``."""
+        script = (
+            "import resource, sys\nfrom pathlib import Path\nfrom lab_core.cli import main\n"
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))\nsys.exit(main(sys.argv[1:]))"
+        )
+        for command in (["merge", "--output", "all.hdf5"], ["split", "--output", "parts"]):
+            argv = [sys.executable, "-c", script, "data", command[0], str(source.path), *command[1:]]
+            process = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+            assert process.returncode == 1 and "Traceback" not in process.stderr, process.stderr
+            assert ": File too large." in process.stderr
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
 
 class TestSplit:
     def test_every_episode_goes_to_one_part_and_labels_are_dealt_evenly(self, tmp_path):
@@ -188,6 +213,7 @@ class TestSplit:
         [
             ((0.9, 0.2), "positive and sum to 1"),
             ((0.0, 1.0), "positive"),
+            ((float("nan"), 1.0), "positive"),
             ((0.999, 0.001), "too few for these fr.*b.hd"),
         ],
     )
@@ -195,6 +221,12 @@ class TestSplit:
         with pytest.raises(DatasetError, match=message):
             split(source, fractions, [tmp_path / "a.hdf5", tmp_path / "b.hdf5"])
         assert not list(tmp_path.iterdir())
+
+    def test_an_existing_part_stays_and_no_other_is_written(self, source, tmp_path):
+        (tmp_path / "b.hdf5").write_text("mine")
+        with pytest.raises(DatasetError, match="b.hdf5 exists; choose another name"):
+            split(source, (0.5, 0.5), [tmp_path / "a.hdf5", tmp_path / "b.hdf5"])
+        assert [path.name for path in tmp_path.iterdir()] == ["b.hdf5"]
 
 
 class TestCheck:
@@ -224,6 +256,16 @@ class TestCheck:
             damage(file["data"][names[1]])
         problems = check_recording(RecordedDataset(path))
         assert any(message in problem for problem in problems), problems
+
+    def test_equal_worlds_and_seeds_under_another_policy_are_other_episodes(self, tmp_path):
+        folders = [tmp_path / name for name in ("a", "b")]
+        sources = [record(folder) for folder in folders]
+        sources[1].close()
+        with h5py.File(sources[1].files[0][0].replace(tmp_path / "b.hdf5"), "r+") as file:
+            for demo in file["data"].values():
+                demo["actions"][:] = demo["actions"][:] + 1.0
+        merge([sources[0], RecordedDataset(tmp_path / "b.hdf5")], tmp_path / "all.hdf5")
+        assert check_recording(RecordedDataset(tmp_path / "all.hdf5")) == []
 
     def test_progress_is_reported(self, source):
         counts = []
@@ -258,3 +300,23 @@ class TestPlot:
         with pytest.raises(DatasetError, match="unknown key 'reward'. Did you mean 'rewards'"):
             plot_key(source, "reward", [0], tmp_path / "other.png")
         assert not (tmp_path / "other.png").exists()
+
+    @pytest.mark.parametrize(
+        ("key", "episodes", "message"),
+        [
+            ("rewards", [], "No episode to draw"),
+            ("initial_state/articulation/robot/root_pose", [0], "has one value per episode, nothing to draw"),
+        ],
+    )
+    def test_what_cannot_be_drawn(self, source, tmp_path, key, episodes, message):
+        pytest.importorskip("matplotlib")
+        with pytest.raises(DatasetError, match=message):
+            plot_key(source, key, episodes, tmp_path / "plot.png")
+        assert not list(tmp_path.iterdir())
+
+    def test_a_picture_has_the_name_that_was_given(self, source, tmp_path):
+        pytest.importorskip("matplotlib")
+        with pytest.raises(LabError, match=f"Cannot write {tmp_path}: .*Is a directory"):
+            plot_key(source, "rewards", [0], tmp_path)
+        plot_key(source, "rewards", [0], tmp_path / "picture")
+        assert [path.name for path in tmp_path.iterdir()] == ["picture"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,17 +223,16 @@ def _facts(dataset: RecordedDataset) -> list[tuple[str, str]]:
         lengths = [item.length for item in infos]
         rows.append(("length", f"{min(lengths)} .. {max(lengths)} steps"))
     rows.append(("size", f"{sum(path.stat().st_size for path, _ in dataset.files) / 2**20:.1f} MiB"))
-    rows.append(("task", json.loads(attributes.get("env_args", "{}")).get("env_name") or "(unknown)"))
+    rows.append(("task", dataset.parsed_attribute("env_args", {}).get("env_name") or "(unknown)"))
     rows += [(name, str(attributes[name])) for name in ("physics", "physics_dt", "decimation") if name in attributes]
-    for entity, names in json.loads(attributes.get("names", "{}")).items():
-        rows.append((f"joints of {entity}", ", ".join(names["joint_names"])))
+    for entity in dataset.parsed_attribute("names", {}):
+        rows.append((f"joints of {entity}", ", ".join(dataset.entity_names(entity, "joint_names") or [])))
     rows.append(("quaternions in the file", dataset.quaternion_order))
-    for package, version in json.loads(attributes.get("versions", "{}")).items():
-        rows.append((f"version of {package}", version))
-    if "command" in attributes:
-        rows.append(("command", " ".join(json.loads(attributes["command"]))))
-    git = json.loads(attributes.get("git", "null"))
-    if git:
+    for package, version in dataset.parsed_attribute("versions", {}).items():
+        rows.append((f"version of {package}", str(version)))
+    if command := dataset.parsed_attribute("command", []):
+        rows.append(("command", shlex.join(command)))
+    if git := dataset.parsed_attribute("git", {}):
         rows.append(("revision", git["revision"] + (" (changed)" if git["dirty"] else "")))
     return rows
 
@@ -249,7 +248,8 @@ def _keys(dataset: RecordedDataset) -> list[tuple[str, str, str]]:
 def _episodes(dataset: RecordedDataset) -> list[tuple[str, ...]]:
     rows = []
     for name, item in zip(dataset.names, dataset.infos, strict=True):
-        end = "cut off" if not item.complete else "terminated" if item.terminated else "time-out"
+        ends = {"cut off": not item.complete, "terminated": item.terminated, "time-out": item.truncated}
+        end = next((name for name, holds in ends.items() if holds), "unknown")
         numbers = (item.env_id, item.episode_index, item.start_step, item.length)
         rows.append((name, *map(str, numbers), end, "yes" if item.success else "no", item.label))
     return rows

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import h5py
 import numpy as np
 
+from lab_core.recorder.episode import EpisodeInfo
 from lab_core.recorder.errors import DatasetError
-from lab_core.recorder.reader import RecordedDataset, open_hdf5
+from lab_core.recorder.reader import RecordedDataset, naming, open_hdf5
 
 _UNIT_TOLERANCE = 1e-3
 
@@ -19,17 +21,18 @@ def check_recording(dataset: RecordedDataset, report: Callable[[int], None] = la
     """Reads everything and returns what is wrong, each with file and episode; an empty list means that all is well.
 
     Checked are: lengths of all arrays, the totals, finite numbers, unit quaternions, ends only in last steps, equal
-    keys and shapes in all episodes, and that no episode is there twice.
+    keys and shapes in all episodes, and that no episode is there twice, with equal facts and values.
 
     Args:
         dataset: The recording.
         report: Told the number of episodes that were checked, after each.
     """
-    problems = list(_wrong_totals(dataset))
+    problems = _wrong_totals(dataset)
+    same: defaultdict[bytes, list[EpisodeInfo]] = defaultdict(list)
     layout = dataset.layout(0) if len(dataset) else {}
     initial = set(dataset.initial_keys)
     for index, info in enumerate(dataset.infos):
-        where = dataset.where(index)
+        where, content = dataset.where(index), hashlib.blake2b(repr(info).encode())
         try:
             found = dataset.layout(index)
             problems += [f"{where}: {text}" for text in _different(layout, found)]
@@ -37,26 +40,33 @@ def check_recording(dataset: RecordedDataset, report: Callable[[int], None] = la
                 rows = 1 if key in initial else info.length
                 array = dataset.array(index, key)
                 problems += [f"{where}: {text}" for text in _wrong_values(key, array, rows, info.non_finite)]
+                content.update(np.ascontiguousarray(array).data)
         except DatasetError as error:
             problems.append(str(error))
+        same[content.digest()].append(info)
         report(index + 1)
-    known = [info for info in dataset.infos if info.env_id >= 0]
-    counts = Counter((info.seed, info.env_id, info.episode_index, info.start_step, info.label) for info in known)
-    for (seed, env_id, number, _, _), count in counts.items():
-        if count > 1:
-            problems.append(f"Episode {number} of world {env_id} with seed {seed} is there {count} times.")
+    for info, *others in same.values():
+        if others and info.env_id >= 0:  # other programs do not tell worlds apart
+            problems.append(
+                f"Episode {info.episode_index} of world {info.env_id} with seed {info.seed} is there "
+                f"{1 + len(others)} times."
+            )
     return problems
 
 
-def _wrong_totals(dataset: RecordedDataset) -> Iterator[str]:
+def _wrong_totals(dataset: RecordedDataset) -> list[str]:
+    problems: list[str] = []
     for path, infos in dataset.files:
-        with open_hdf5(path) as file:
+        with naming(path), open_hdf5(path) as file:
             total, steps = int(file["data"].attrs.get("total", -1)), sum(info.length for info in infos)
             if total not in (-1, steps):
-                yield f"{path}: states {total} steps, its episodes have {steps}."
+                problems.append(f"{path}: states {total} steps, its episodes have {steps}.")
             listed = file.get("lab/episodes")
             if isinstance(listed, h5py.Dataset) and set(json.loads(str(listed.asstr()[()]))) != set(file["data"]):  # pyright: ignore[reportArgumentType]
-                yield f"{path}: the list of its episodes does not agree with them; episodes were deleted or added."
+                problems.append(
+                    f"{path}: the list of its episodes does not agree with them; episodes were deleted or added."
+                )
+    return problems
 
 
 def _different(expected: dict[str, tuple[tuple[int, ...], str]], found: dict[str, tuple[tuple[int, ...], str]]):

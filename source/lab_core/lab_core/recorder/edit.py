@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import h5py
@@ -66,9 +67,10 @@ def split(
         Number of episodes in each file.
 
     Raises:
-        DatasetError: a file would be empty or exists, or the fractions are impossible.
+        DatasetError: a file would be empty, exists or cannot be written, or the fractions are impossible. No file is
+            left then.
     """
-    if min(fractions) <= 0.0 or abs(sum(fractions) - 1.0) > 1e-6:
+    if not (all(fraction > 0.0 for fraction in fractions) and abs(sum(fractions) - 1.0) <= 1e-6):
         raise DatasetError(f"The fractions must be positive and sum to 1, got {list(fractions)}.")
     generator = np.random.default_rng(seed)
     parts: list[list[int]] = [[] for _ in outputs]
@@ -81,11 +83,16 @@ def split(
         raise DatasetError(
             f"{len(source)} episodes are too few for these fractions: {', '.join(empty)} would be empty."
         )
+    for path in outputs:
+        _refuse_existing(path)
     done = 0
-    for path, part in zip(outputs, parts, strict=True):
-        picks = [(source, index) for index in sorted(part)]
-        copy_episodes(picks, path, source.config, lambda count, before=done: report(before + count))
-        done += len(part)
+    with ExitStack() as undo:
+        for path, part in zip(outputs, parts, strict=True):
+            picks = [(source, index) for index in sorted(part)]
+            copy_episodes(picks, path, source.config, lambda count, before=done: report(before + count))
+            undo.callback(path.unlink, missing_ok=True)
+            done += len(part)
+        undo.pop_all()
     return [len(part) for part in parts]
 
 
@@ -95,10 +102,9 @@ def copy_episodes(
     """Writes chosen episodes to a new file, which exists when it is complete.
 
     Raises:
-        DatasetError: ``output`` exists or cannot be written.
+        DatasetError: ``output`` exists or cannot be written, or an episode cannot be read.
     """
-    if output.exists():
-        raise DatasetError(f"{output} exists; choose another name.")
+    _refuse_existing(output)
     partial = output.with_name(f".{output.name}.partial")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -107,10 +113,25 @@ def copy_episodes(
         with open(partial, "rb+") as written:
             os.fsync(written.fileno())
         os.replace(partial, output)
-    except OSError as error:
-        raise DatasetError(f"Cannot write {output}: {error.strerror or error}.") from error
+    except DatasetError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DatasetError(f"Cannot write {output}: {_reason(error)}.") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _refuse_existing(output: Path) -> None:
+    if output.exists():
+        raise DatasetError(f"{output} exists; choose another name.")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in the words of the system where HDF5 quotes its number."""
+    if number := re.search(r"errno = (\d+)", str(error)):
+        return os.strerror(int(number[1]))
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _copy(picks: Sequence[tuple[RecordedDataset, int]], file: h5py.File, config: str, report: Report) -> None:
@@ -119,7 +140,10 @@ def _copy(picks: Sequence[tuple[RecordedDataset, int]], file: h5py.File, config:
     infos: dict[str, EpisodeInfo] = {}
     for count, (source, index) in enumerate(picks):
         name = f"demo_{count}"
-        source.copy_episode(index, data, name)
+        try:
+            source.copy_episode(index, data, name)
+        except (OSError, RuntimeError, ValueError, KeyError) as error:  # of either file
+            raise DatasetError(f"Cannot copy {source.where(index)}: {_reason(error)}.") from error
         infos[name] = source.infos[index]
         report(count + 1)
     for name, value in first.attributes.items():

@@ -25,16 +25,25 @@ def plot_key(dataset: RecordedDataset, key: str, episodes: Sequence[int], path: 
         path: Picture to write; the suffix decides the format.
 
     Raises:
-        DatasetError: there is no such key or episode, or it has more components than can be drawn.
+        DatasetError: there is no such key or episode, none is asked for, or there is nothing to draw over time, or more
+            components than can be drawn.
         LabError: matplotlib is not installed, or the picture cannot be written.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise LabError("Plots need matplotlib: pip install 'lab_core[plot]'.") from None
+    if not episodes:
+        raise DatasetError("No episode to draw; give one or more numbers.")
     values = [dataset.array(index, key) for index in episodes]
-    values = [value.reshape(len(value), -1).astype(float) for value in values]
-    count = values[0].shape[1]
+    if key in dataset.initial_keys:
+        raise DatasetError(f"{key!r} has one value per episode, nothing to draw over time.")
+    if len({value.shape[1:] for value in values}) > 1:
+        raise DatasetError(f"{key!r} has different shapes in these episodes: {[value.shape[1:] for value in values]}.")
+    count = values[0][0].size if len(values[0]) else 0
+    if not count:
+        raise DatasetError(f"{key!r} of {dataset.where(episodes[0])} holds no numbers: its shape is {values[0].shape}.")
+    values = [value.reshape(len(value), count).astype(float) for value in values]
     if count > _MOST_PANELS:
         raise DatasetError(f"{key!r} has {count} components, more than the {_MOST_PANELS} that fit on a picture.")
     names = component_names(dataset, key, count)
@@ -59,7 +68,7 @@ def plot_key(dataset: RecordedDataset, key: str, episodes: Sequence[int], path: 
     figure.suptitle(key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
+        figure.savefig(path, dpi=110, format=path.suffix.removeprefix(".") or "png")
     except (OSError, ValueError) as error:
         raise LabError(f"Cannot write {path}: {error}.") from error
 

@@ -7,8 +7,9 @@ import json
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeGuard, TypeVar
 
 import h5py
 import numpy as np
@@ -20,6 +21,7 @@ from lab_core.recorder.errors import DatasetError, NoSuchEpisodeError
 from lab_core.recorder.shard import FORMAT_VERSION, LAB_FORMAT_VERSION
 from lab_core.recorder.shard_index import ShardIndex, find_shards, index_path, recording_names, shard_recording
 
+_Parsed = TypeVar("_Parsed", dict[str, Any], list[Any])
 _OPEN_FILES = 16
 _OTHERS = " The other files can be read by themselves; `lab data merge FILE ...` puts them together."
 
@@ -55,7 +57,8 @@ class RecordedDataset:
         self._quaternions_wxyz: set[Path] = set()
         for file in paths:
             try:
-                self._scan(file)
+                with naming(file):
+                    self._scan(file)
             except DatasetError as error:
                 raise DatasetError(f"{error}{_OTHERS if len(paths) > 1 else ''}") from error
         self.infos = [info for _, infos in self.files for info in infos]
@@ -80,8 +83,8 @@ class RecordedDataset:
     @property
     def initial_keys(self) -> list[str]:
         """Keys that have one value per episode."""
-        if "initial_keys" in self.attributes:
-            return json.loads(self.attributes["initial_keys"])
+        if stored := self.parsed_attribute("initial_keys", []):
+            return stored
         return [key for key in self._leaves(0) if key.split("/")[0] == "initial_state"]
 
     @property
@@ -92,7 +95,16 @@ class RecordedDataset:
 
     def entity_names(self, entity: str, kind: str) -> list[str] | None:
         """Returns the ``joint_names`` or ``body_names`` of an entity, or None if the file does not tell."""
-        return json.loads(self.attributes.get("names", "{}")).get(entity, {}).get(kind)
+        return self.parsed_attribute("names", {}).get(entity, {}).get(kind)
+
+    def parsed_attribute(self, name: str, default: _Parsed) -> _Parsed:
+        """Returns what an attribute says that holds JSON; ``default`` where it is missing or, in files of other
+        programs, something else."""
+        try:
+            value = json.loads(self.attributes[name])
+        except (KeyError, TypeError, ValueError):
+            return default
+        return value if isinstance(value, type(default)) else default
 
     def load(self, index: int, keys: Sequence[str] | None = None, device: str | torch.device = "cpu") -> Episode:
         """Returns an episode.
@@ -132,10 +144,8 @@ class RecordedDataset:
         turn = path in self._quaternions_wxyz and key.endswith("root_pose") and dataset.shape[-1] == 7
         if offset is not None and not turn:
             return np.memmap(path, dataset.dtype, mode="r", offset=offset, shape=dataset.shape)[rows]
-        try:
+        with naming(f"{self.where(index)}, {key}"):
             array = dataset[rows]
-        except OSError as error:
-            raise DatasetError(f"{self.where(index)}: cannot read {key!r}: {error}.") from error
         return array[..., [0, 1, 2, 4, 5, 6, 3]] if turn else array
 
     def layout(self, index: int) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -253,11 +263,14 @@ class RecordedDataset:
 
     def _group(self, index: int) -> h5py.Group:
         path, name = self._place(index)
-        return self._file(path)["data"][name]  # pyright: ignore[reportIndexIssue, reportReturnType]
+        with naming(self.where(index)):
+            return self._file(path)["data"][name]  # pyright: ignore[reportIndexIssue, reportReturnType]
 
     def _dataset(self, index: int, key: str) -> h5py.Dataset:
-        dataset = self._group(index).get(key)
-        if not isinstance(dataset, h5py.Dataset):
+        group = self._group(index)
+        with naming(f"{self.where(index)}, {key}"):
+            dataset = group.get(key)
+        if not _holds_rows(dataset):
             raise DatasetError(f"{self.where(index)}: {unknown_name_message('key', key, self._leaves(index))}")
         return dataset
 
@@ -265,9 +278,11 @@ class RecordedDataset:
         if not self._places:
             return []
         leaves: list[str] = []
-        self._group(index).visititems(
-            lambda key, value: leaves.append(key) if isinstance(value, h5py.Dataset) else None
-        )
+        group = self._group(index)
+        with naming(self.where(index)):
+            group.visititems(
+                lambda key, value: leaves.append(key) if isinstance(key, str) and _holds_rows(value) else None
+            )
         return leaves
 
     def _chosen(self, index: int, keys: Sequence[str] | None) -> list[str]:
@@ -281,6 +296,23 @@ class RecordedDataset:
                 raise DatasetError(f"{self.where(index)}: {unknown_name_message('key', key, leaves)}")
             chosen += below
         return chosen
+
+
+@contextmanager
+def naming(place: Path | str) -> Iterator[None]:
+    """Says which part of which file is meant where its content is not what it should be."""
+    try:
+        yield
+    except DatasetError:
+        raise
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = str(error) or type(error).__name__
+        raise DatasetError(f"Cannot read {place}: it is damaged or of another kind ({reason}).") from error
+
+
+def _holds_rows(item: Any) -> TypeGuard[h5py.Dataset]:
+    """Whether ``item`` holds numbers along a first axis; what else other programs store is left alone."""
+    return isinstance(item, h5py.Dataset) and bool(item.shape) and item.dtype.kind in "biufc"
 
 
 def open_hdf5(path: Path) -> h5py.File:
@@ -329,7 +361,7 @@ def _count_steps(group: h5py.Group) -> int:
     lengths = [0]
 
     def visit(key: str, value: Any) -> None:
-        if isinstance(value, h5py.Dataset) and value.shape and not key.startswith("initial_state"):
+        if _holds_rows(value) and not key.startswith("initial_state"):
             lengths.append(value.shape[0])
 
     group.visititems(visit)
@@ -342,4 +374,5 @@ def _episode_order(name: str) -> tuple[int, str]:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
