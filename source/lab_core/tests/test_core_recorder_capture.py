@@ -126,7 +126,7 @@ def test_a_host_that_is_behind_the_device_exports_the_same(monkeypatch):
     prompt.close()
     monkeypatch.setattr("lab_core.recorder.retention.EndMonitor", LateMonitor)
     late, collector = make(num_envs=16, terminations=fast_ends())
-    assert late.recorder_manager.retention.ring.num_slots == 30 + 4
+    assert late.recorder_manager.retention.ring.num_slots == 30 + 4 + 1
     run(late, 80)
     late.close()
     assert len(collector.episodes) == len(expected.episodes) > 600

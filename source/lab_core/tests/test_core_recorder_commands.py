@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -85,6 +86,44 @@ class TestRecord:
         lab(capsys, "record", TASK, "--episodes", "1", "--output", "out", "--existing", "overwrite")
         assert len(RecordedDataset("out")) == 1
 
+    def test_an_existing_recording_is_refused_before_anything_is_built(self, capsys, monkeypatch):
+        lab(capsys, "record", TASK, "--episodes", "2", "--output", "out", "--mode", "separate")
+        monkeypatch.setattr("lab_core.envs.make_env", lambda *args: pytest.fail("an environment was built"))
+        for mode, name in (("separate", "dataset_failed"), ("all", "dataset_failed")):
+            argv = ("--mode", mode, "--name", name) if mode == "all" else ("--mode", mode)
+            text = lab(capsys, "record", TASK, "--output", "out", *argv, code=1)
+            assert f"out already holds a recording '{name}' (1 files)" in text
+        Path("file").write_text("mine")
+        text = lab(capsys, "record", TASK, "--output", "file", code=1)
+        assert "cannot record into file: it is a file, not a folder" in text
+
+    def test_what_cannot_start_overwrites_nothing(self, capsys):
+        lab(capsys, "record", TASK, "--episodes", "2", "--output", "out")
+        for argv in (["--memory-limit", "1e-7"], ["--policy", "rnd"], ["--compression", "10"]):
+            lab(capsys, "record", TASK, "--output", "out", "--existing", "overwrite", *argv, code=1)
+        assert len(RecordedDataset("out")) == 2 and not RecordedDataset("out").notices
+
+    def test_resuming_with_the_same_command_repeats_no_episode(self, capsys):
+        for episodes in ("2", "4", "6"):
+            options = ("--episodes", episodes, "--seed", "5", "--existing", "resume")
+            lab(capsys, "record", TASK, "--output", "out", *options)
+        assert [info.seed for info in RecordedDataset("out").infos] == [5, 5, 6, 6, 7, 7]
+        assert "6 episodes, no problem found" in lab(capsys, "data", "check", "out")
+
+    def test_ctrl_c_at_the_end_loses_nothing(self, capsys, monkeypatch):
+        interrupted = []
+        original = threading.Thread.join
+
+        def join(self, timeout=None):
+            if self.name.startswith("recorder") and not interrupted:
+                interrupted.append(True)
+                raise KeyboardInterrupt
+            original(self, timeout)
+
+        monkeypatch.setattr(threading.Thread, "join", join)
+        text = lab(capsys, "record", TASK, "--episodes", "3", "--output", "out", code=130)
+        assert "Recorded 3 episodes in out" in text and not RecordedDataset("out").notices
+
     def test_ctrl_c_keeps_what_is_complete(self, capsys, monkeypatch):
         steps = []
         original = AnalyticCartpoleBackend.step
@@ -111,6 +150,11 @@ class TestRecord:
             ([TASK, "--frontend", "troch"], "unknown front end 'troch'. Did you mean 'torch'"),
             ([TASK, "--device", "tpu"], "Unknown device 'tpu'"),
             ([TASK, "--memory-limit", "1e-7"], "the recorder would keep"),
+            ([TASK, "--num-envs", "0"], "--num-envs must be at least 1, got 0"),
+            ([TASK, "--action-noise", "-1"], "--action-noise must be at least 0, got -1"),
+            ([TASK, "--action-noise", "nan"], "--action-noise must be at least 0, got nan"),
+            ([TASK, "--shard-seconds", "-1"], "shard_seconds must be at least 0, got -1.0"),
+            ([TASK, "--mode", "successful"], "no episode of Stub-Record succeeds"),
         ],
     )
     def test_wrong_arguments(self, capsys, argv, message):
@@ -154,6 +198,8 @@ class TestReplay:
             (["nowhere"], "There is no file or folder nowhere"),
             (["out", "--name", "other"], "unknown recording 'other'"),
             (["out", "--episodes", "99"], "holds 2 episodes; got index 99"),
+            (["out", "--num-envs", "0"], "--num-envs must be at least 1, got 0"),
+            (["out", "--tolerance", "nan"], "--tolerance must be at least 0, got nan"),
         ],
     )
     def test_wrong_arguments(self, capsys, argv, message):

@@ -74,6 +74,19 @@ class TestSnapshots:
         live = env.recorder_manager.retention.ring.steps[ANGLE]
         assert episode.steps[ANGLE].untyped_storage().data_ptr() != live.untyped_storage().data_ptr()
 
+    @pytest.mark.parametrize("kept", [1, 4])
+    def test_a_consumer_gets_the_steps_before_its_own_also_when_the_ring_is_full(self, kept):
+        env, _ = make(retention=RetentionCfg(max_episode_length=kept, on_overflow="drop_oldest"))
+        seen = []
+
+        def look(_) -> None:
+            seen.append(env.recorder_manager.get_episode(2).steps["actions"][:, 0].tolist())
+
+        env.recorder_manager.add_consumer(look)
+        for step in range(8):
+            env.step(torch.full((N, 1), float(step)))
+        assert seen == [list(map(float, range(max(0, step - kept), step))) for step in range(8)]
+
     def test_an_episode_that_has_just_begun_is_empty(self):
         env, _ = make(steps=3)
         run(env, 3)
@@ -249,13 +262,13 @@ class TestLimits:
 
     def test_too_large_a_ring_is_refused_with_its_size(self):
         with pytest.raises(
-            RecorderError, match=r"would keep 4\.31 KiB \(10 steps of 4 worlds\), more than .*limit_gib"
+            RecorderError, match=r"would keep 4\.97 KiB \(10 steps of 4 worlds\), more than .*limit_gib"
         ):
             make(retention=RetentionCfg(memory_limit_gib=1e-6))
 
     def test_the_size_is_printed(self, capsys):
         make()
-        assert "Recorder: 11 keys, up to 10 steps of 4 worlds, 4.31 KiB on cpu" in capsys.readouterr().err
+        assert "Recorder: 11 keys, up to 10 steps of 4 worlds, 4.97 KiB on cpu" in capsys.readouterr().err
 
     def test_streaming_needs_no_ring_and_says_so(self, capsys):
         steps = []

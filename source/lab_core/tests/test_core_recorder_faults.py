@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from lab_core.cli import main
 from lab_core.recorder import DatasetCfg, DatasetError, RecorderCfg, RecorderError
 from lab_core.recorder import shard as shard_module
 from lab_core.recorder.presets import action_state_terms
@@ -106,7 +107,9 @@ class TestDisk:
         """In a process of its own, in which no file may grow beyond 6 KiB."""
         limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6144, 6144))\n" + SCRIPT
         command = [sys.executable, "-c", limited, str(tmp_path), "100", "refuse"]
-        process = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        # The limit would kill `git status` while it writes its index, whose lock then stays in the repository.
+        without_locks = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
+        process = subprocess.run(command, capture_output=True, text=True, timeout=120, env=without_locks)
         assert process.returncode != 0 and "closed" not in process.stdout
         assert "cannot write" in process.stderr and "File too large" in process.stderr
         assert not list(tmp_path.glob("*.hdf5")) and not list(tmp_path.glob(".*partial"))
@@ -127,6 +130,17 @@ class TestStoppedPrograms:
         command = [sys.executable, "-c", script, str(tmp_path), "7", "refuse"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         assert [info.length for info in RecordedDataset(tmp_path).infos] == [5] * 4 + [2] * 4
+
+    def test_a_program_that_drops_its_environment_keeps_the_episodes_that_ended(self, tmp_path):
+        script = SCRIPT.replace(
+            "env.close()\n", "import gc, weakref\nalive = weakref.ref(env)\ndel env\ngc.collect()\n"
+        )
+        script = script.replace("shard_megabytes=0.004, ", "") + "print(alive())"
+        command = [sys.executable, "-c", script, str(tmp_path), "7", "refuse"]
+        process = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        assert process.stdout.split()[-1] == "None"
+        dataset = RecordedDataset(tmp_path)
+        assert [info.length for info in dataset.infos] == [5] * 4 and not dataset.notices
 
     @pytest.mark.slow
     def test_r10_killed_at_random_points(self, tmp_path):
@@ -236,6 +250,42 @@ class TestDamagedAndForeignFiles:
             del file["data/demo_0"]
         dataset = RecordedDataset(recorded)
         assert dataset.names == ["demo_1"] and dataset.infos[0].env_id == 1
+
+    def test_what_other_programs_store_beside_arrays_is_left_alone(self, tmp_path):
+        path = tmp_path / "other.hdf5"
+        with h5py.File(path, "w") as file:
+            file.create_group("data").attrs.update(names="[robot", versions="1", git="x", command="{}", total=[5])
+            demo = file.create_group("data/demo_0")
+            demo["actions"] = np.zeros((5, 2), np.float32)
+            demo["weight"], demo["words"] = 1.0, np.array([b"go"] * 5)
+        dataset = RecordedDataset(path)
+        assert dataset.step_keys == ["actions"] and list(dataset.load(0).steps) == ["actions"]
+        assert dataset.entity_names("robot", "joint_names") is None
+        assert main(["data", "info", str(path), "--episodes"]) == 0
+        assert main(["data", "check", str(path)]) == 1  # its total is no number
+
+    def test_facts_of_another_kind(self, tmp_path):
+        path = tmp_path / "other.hdf5"
+        with h5py.File(path, "w") as file:
+            file.create_group("data/demo_0")
+            file.attrs["format_version"] = "new"
+        with pytest.raises(DatasetError, match=f"Cannot read {path}: it is damaged or of another kind .*'new'"):
+            RecordedDataset(path)
+
+    def test_damage_anywhere_is_an_error_in_one_line(self, recorded, tmp_path, capsys):
+        """Single bytes are changed at random: no command may end with an error of HDF5 or Python."""
+        whole, damaged = recorded.read_bytes(), tmp_path / "damaged.hdf5"
+        generator = random.Random(0)
+        codes = set()
+        for attempt in range(25):
+            content = bytearray(whole)
+            for _ in range(generator.choice((1, 5, 20))):
+                content[generator.randrange(len(content))] = generator.randrange(256)
+            damaged.write_bytes(content)
+            outputs = ["--output", str(tmp_path / str(attempt))]
+            for command in (["info", "--episodes"], ["check"], ["merge", *outputs], ["split", *outputs]):
+                codes.add(main(["data", command[0], str(damaged), *command[1:]]))
+        assert codes == {0, 1}
 
 
 class TestFilesOfIsaacLab:

@@ -300,6 +300,8 @@ class TestExistingFiles:
             ({"existing": "replace"}, "existing must be 'refuse', 'overwrite' or 'resume', got 'replace'"),
             ({"compression": 12}, "compression must be 0 .. 9, got 12"),
             ({"name": "a/b"}, "name must be a file name, got 'a/b'"),
+            ({"shard_megabytes": -1.0}, "shard_megabytes must be at least 0, got -1.0"),
+            ({"shard_seconds": float("nan")}, "shard_seconds must be at least 0, got nan"),
         ],
     )
     def test_impossible_settings(self, tmp_path, changes, message):

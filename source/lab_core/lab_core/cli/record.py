@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -85,9 +87,13 @@ def _record(task: str, args: RecordArguments) -> int:
     from lab_core.recorder.collect import EpisodeQuota, collect
     from lab_core.recorder.policies import make_policy
     from lab_core.recorder.presets import task_terms
-    from lab_core.recorder.writer import dataset_sinks
+    from lab_core.recorder.writer import check_target, dataset_sinks
 
     check_frontend(args.frontend)
+    if args.num_envs is not None and args.num_envs < 1:
+        raise LabError(f"--num-envs must be at least 1, got {args.num_envs}.")
+    if not 0.0 <= args.action_noise < float("inf"):
+        raise LabError(f"--action-noise must be at least 0, got {args.action_noise:g}.")
     device = resolve_device(args.device)
     dataset = DatasetCfg(
         folder=args.output or Path("recordings") / task,
@@ -99,26 +105,39 @@ def _record(task: str, args: RecordArguments) -> int:
         compression=args.compression,
         shard_seconds=args.shard_seconds,
     )
-    present, last_seed = _present(dataset)
+    check_target(dataset)
+    cfg = args.env
+    decides = ":" in args.policy  # a function may call set_success_to_episodes()
+    if args.mode == "successful" and not decides and getattr(cfg, "terminations", {}).get("success") is None:
+        raise LabError(
+            f"--mode successful would record for ever: no episode of {task} succeeds, because it has no termination "
+            "term 'success'. Use --mode all."
+        )
+    used_seeds = _recorded_seeds(dataset)
+    present = len(used_seeds)
     episodes = args.episodes - present
     if episodes <= 0:
         print(f"{dataset.folder} already holds {present} episodes.")
         return 0
-    cfg = args.env
     if args.seed is not None:
         cfg.seed = args.seed
-    elif last_seed is not None:
-        cfg.seed = last_seed + 1
+    if cfg.seed in used_seeds:  # would give the same episodes again
+        cfg.seed = max(used_seeds) + 1
     usual = cfg.scene.resolve_num_envs(device)
     cfg.scene.num_envs = min(usual, episodes) if args.num_envs is None else args.num_envs
     env = make_env(cfg, device, args.frontend)
     quota = EpisodeQuota(episodes, env.num_envs, first_to_end=args.mode == "successful")
     writers: list[DatasetWriter] = []
-    try:
+    with ExitStack() as stack:  # whatever fails, or is interrupted, the rest is done
+        stack.callback(_report, writers, dataset.folder)
+        stack.callback(lambda: [writer.close() for writer in writers])  # where closing the environment broke off
+        stack.callback(env.close)
         policy = make_policy(args.policy, env, args.action_noise)
         settings = RecorderCfg(terms=task_terms(env.cfg), retention=RetentionCfg(memory_limit_gib=args.memory_limit))
-        writers += dataset_sinks(dataset, env, quota.takes)
-        env.recorder_manager = recorder = RecorderManager(settings, env, writers)
+        env.recorder_manager = recorder = RecorderManager(settings, env)
+        writers += dataset_sinks(dataset, env, quota.takes)  # overwrites: nothing else may fail any more
+        for writer in writers:
+            recorder.add_sink(writer)
         began = time.perf_counter()
         with ProgressDisplay("episodes", episodes) as progress:
 
@@ -127,26 +146,26 @@ def _record(task: str, args: RecordArguments) -> int:
                 progress.update(quota.taken, f"{speed:,.0f} steps/s")
 
             collect(env, policy, lambda: quota.reached, show, print_warning)
-    finally:
-        env.close()
-        for writer in writers:  # where no recorder took them over
-            writer.close()
-        if saved := sum(writer.num_saved for writer in writers):
-            print(f"Recorded {saved} episodes in {dataset.folder}; see `lab data info {dataset.folder}`.")
     return 0
 
 
-def _present(cfg: DatasetCfg) -> tuple[int, int | None]:
-    """Episodes to resume from, and the largest seed among them."""
+def _report(writers: Sequence[DatasetWriter], folder: Path) -> None:
+    if saved := sum(writer.num_saved for writer in writers):
+        print(f"Recorded {saved} episodes in {folder}; see `lab data info {folder}`.")
+
+
+def _recorded_seeds(cfg: DatasetCfg) -> list[int]:
+    """The seed of each episode of the recordings to resume."""
     from lab_core.recorder.reader import RecordedDataset
     from lab_core.recorder.shard_index import index_path
+    from lab_core.recorder.writer import target_names
 
     seeds: list[int] = []
-    for name in (cfg.name, f"{cfg.name}_failed") if cfg.existing == "resume" else ():
+    for name in target_names(cfg) if cfg.existing == "resume" else ():
         if index_path(cfg.folder, name).exists():
             with RecordedDataset(cfg.folder, name) as dataset:
                 seeds += [info.seed for info in dataset.infos]
-    return len(seeds), max(seeds, default=None)
+    return seeds
 
 
 def _description(task: str) -> str:

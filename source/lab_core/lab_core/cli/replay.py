@@ -46,6 +46,10 @@ def main(argv: list[str]) -> int:
     args = parse(ReplayOptions(), arguments, prog="lab replay FILE_OR_FOLDER", description=description)
     if path is None:
         raise LabError("Which recording? Give a file or folder, as in `lab replay recordings/Lab-Cartpole`.")
+    if not args.tolerance >= 0.0:
+        raise LabError(f"--tolerance must be at least 0, got {args.tolerance:g}.")
+    if args.num_envs is not None and args.num_envs < 1:
+        raise LabError(f"--num-envs must be at least 1, got {args.num_envs}.")
     report = _replay(Path(path), args)
     print_table(("key", "largest difference"), [(k, f"{v:.3g}") for k, v in report.largest_errors.items()])
     if report.ok:

@@ -116,8 +116,18 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         self._consumers.append(consumer)
         self._plan()
 
+    def add_sink(self, sink: EpisodeSink) -> None:
+        """Hands ``sink`` the episodes that end from now on.
+
+        Raises:
+            RecorderError: nothing is retained, or the recorder is closed.
+        """
+        self._retained("add_sink").sinks.append(sink)
+
     def get_episode(self, env_id: int) -> Episode:
         """Returns the running episode of a world so far, as a copy that nothing changes any more. Waits for the device.
+
+        A consumer gets the steps before the one that it is called in.
 
         Raises:
             RecorderError: nothing is retained, or the recorder is closed.

@@ -66,10 +66,9 @@ class Retention:
             raise ConfigError(f"recorder.retention.max_episode_length must be positive, got {self.capacity}.")
         self._monitor = EndMonitor(env.num_envs, env.device, LAG)
         layouts = (buffers.step_layout, buffers.initial_layout)
-        self._check_memory(ring_bytes(*layouts, env.num_envs, self.capacity, self._monitor.lag))
-        self.ring = EpisodeRing(
-            layouts[0], buffers.step_rows, layouts[1], buffers.initial_rows, self.capacity, self._monitor.lag
-        )
+        lag = self._monitor.lag + 1  # a consumer may ask for an episode when the ring holds the next step already
+        self._check_memory(ring_bytes(*layouts, env.num_envs, self.capacity, lag))
+        self.ring = EpisodeRing(layouts[0], buffers.step_rows, layouts[1], buffers.initial_rows, self.capacity, lag)
         self._added: dict[str, RecordField] = {}
         self._first_step = env.common_step_counter
         self._begun = np.zeros(env.num_envs, np.int64)  # step in which the running episode began

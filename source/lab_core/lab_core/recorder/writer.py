@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, get_args
 import torch
 
 from lab_core.errors import ConfigError
+from lab_core.recorder.at_exit import finish_at_exit, open_writers
 from lab_core.recorder.config import DatasetCfg, ExportMode
 from lab_core.recorder.episode import EpisodeBatch, EpisodeInfo, PackedRows
 from lab_core.recorder.errors import RecorderError
@@ -63,6 +64,7 @@ class DatasetWriter:
         self._queue: queue.Queue[tuple[EpisodeBatch, torch.cuda.Event | None] | None] = queue.Queue(_QUEUE_LENGTH)
         self._thread = threading.Thread(target=self._run, name=f"recorder {cfg.name}", daemon=True)
         self._thread.start()
+        finish_at_exit(self)
 
     @property
     def num_saved(self) -> int:
@@ -99,6 +101,7 @@ class DatasetWriter:
         if self._thread.is_alive():
             self._queue.put(None)
             self._thread.join()
+        open_writers.discard(self)
         if not self._reported:
             self.check()
 
@@ -180,16 +183,37 @@ def dataset_sinks(
         ConfigError: a setting is impossible.
         RecorderError: see :class:`DatasetWriter`.
     """
-    if cfg.mode not in get_args(ExportMode):
-        raise ConfigError(f"recorder.dataset.mode must be one of {get_args(ExportMode)}, got {cfg.mode!r}.")
+    check_target(cfg)
     provenance = describe(env, cfg.env_name)
     if cfg.mode == "all":
         return [DatasetWriter(cfg, provenance, also)]
     writers = [DatasetWriter(cfg, provenance, lambda info: info.success and also(info))]
-    if cfg.mode == "separate":
-        failed = replace(cfg, name=f"{cfg.name}_failed")
-        writers.append(DatasetWriter(failed, provenance, lambda info: not info.success and also(info)))
+    try:
+        for name in target_names(cfg)[1:]:
+            failed = replace(cfg, name=name)
+            writers.append(DatasetWriter(failed, provenance, lambda info: not info.success and also(info)))
+    except BaseException:
+        writers[0].close()
+        raise
     return writers
+
+
+def check_target(cfg: DatasetCfg) -> None:
+    """Raises what would keep :func:`dataset_sinks` from writing there, before anything is built.
+
+    Raises:
+        ConfigError: a setting is impossible.
+        RecorderError: the folder is none, or holds a recording of this name and ``cfg.existing`` is "refuse".
+    """
+    if cfg.mode not in get_args(ExportMode):
+        raise ConfigError(f"recorder.dataset.mode must be one of {get_args(ExportMode)}, got {cfg.mode!r}.")
+    for name in target_names(cfg):
+        _check(replace(cfg, name=name))
+
+
+def target_names(cfg: DatasetCfg) -> list[str]:
+    """Returns the names of the recordings that :func:`dataset_sinks` writes."""
+    return [cfg.name, f"{cfg.name}_failed"] if cfg.mode == "separate" else [cfg.name]
 
 
 def _check(cfg: DatasetCfg) -> None:
@@ -199,6 +223,17 @@ def _check(cfg: DatasetCfg) -> None:
         raise ConfigError(f"recorder.dataset.compression must be 0 .. 9, got {cfg.compression}.")
     if not cfg.name or "/" in cfg.name:
         raise ConfigError(f"recorder.dataset.name must be a file name, got {cfg.name!r}.")
+    for field in ("shard_megabytes", "shard_seconds"):
+        if not getattr(cfg, field) >= 0.0:
+            raise ConfigError(f"recorder.dataset.{field} must be at least 0, got {getattr(cfg, field)}.")
+    if cfg.folder.exists() and not cfg.folder.is_dir():
+        raise RecorderError(f"cannot record into {cfg.folder}: it is a file, not a folder.")
+    present = find_shards(cfg.folder, cfg.name)
+    if cfg.existing == "refuse" and (present or index_path(cfg.folder, cfg.name).exists()):
+        raise RecorderError(
+            f"{cfg.folder} already holds a recording {cfg.name!r} ({len(present)} files); choose another folder or "
+            "name, or say whether to overwrite or resume it."
+        )
 
 
 def _open_index(cfg: DatasetCfg, provenance: Provenance) -> ShardIndex:
@@ -209,11 +244,6 @@ def _open_index(cfg: DatasetCfg, provenance: Provenance) -> ShardIndex:
     try:
         cfg.folder.mkdir(parents=True, exist_ok=True)
         if present or listed.exists():
-            if cfg.existing == "refuse":
-                raise RecorderError(
-                    f"{cfg.folder} already holds a recording {cfg.name!r} ({len(present)} files); choose another "
-                    "folder or name, or say whether to overwrite or resume it."
-                )
             if cfg.existing == "overwrite":
                 for path in (listed, *present):
                     path.unlink(missing_ok=True)
