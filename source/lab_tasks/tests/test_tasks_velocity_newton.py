@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
+from lab_core import mdp
 from lab_core.envs import ManagerBasedRLEnv, ManagerBasedRLEnvCfg
+from lab_core.managers import SceneEntityCfg
 from lab_core.registry import get_task
+from lab_core.scene import IdealPDActuatorCfg
 from lab_tasks.velocity import anymal_c, go2
 
 N = 4
@@ -237,6 +240,54 @@ def test_starts_differ_and_stay_in_range(flat):
     assert factor[moving].min() >= 0.49
     assert factor[moving].max() <= 1.51
     assert not data.joint_vel.any()
+
+
+@pytest.mark.parametrize("joints_first", [True, False])
+def test_reset_events_keep_what_those_before_them_wrote(flat, joints_first):
+    """None of them reads poses of bodies, which are those of the old episode until all events are done."""
+    _, env = flat
+    env.reset(seed=0)
+    data, rows = env.scene["robot"].data, torch.tensor([True, False, True, False])
+    old = {name: getattr(data, name).clone() for name in ("root_link_pose_w", "root_com_vel_w", "joint_pos")}
+
+    joints = SceneEntityCfg()
+    joints.resolve(env.scene)
+
+    def reset_joints() -> None:
+        mdp.reset_joints_by_scale(env, rows, (1.25, 1.25), (0.0, 0.0), joints)
+
+    if joints_first:
+        reset_joints()
+    mdp.reset_root_state_uniform(env, rows, {"x": (3.0, 3.0), "yaw": (1.0, 1.0)}, {"x": (0.5, 0.5)})
+    mdp.push_by_setting_velocity(env, rows, {"y": (0.25, 0.25)})
+    if not joints_first:
+        reset_joints()
+    env.physics.forward()
+    expected = (data.default_root_pose[:, :3] + env.scene.env_origins + torch.tensor([3.0, 0.0, 0.0]))[rows]
+    torch.testing.assert_close(data.root_link_pose_w[rows, :3], expected)
+    torch.testing.assert_close(data.body_link_pose_w[rows, 0, :3], expected)
+    assert data.root_link_pose_w[rows, 6].tolist() == pytest.approx([math.cos(0.5)] * 2)
+    assert data.root_com_vel_w[rows].tolist() == [[0.5, 0.25, 0.0, 0.0, 0.0, 0.0]] * 2
+    torch.testing.assert_close(data.joint_pos[rows], 1.25 * data.default_joint_pos[rows])
+    for name, value in old.items():
+        assert torch.equal(getattr(data, name)[~rows], value[~rows]), name
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_every_motor_gives_its_limit_and_no_more(flat, sign):
+    """At rest, asked for far more, by an effort and, where the drive is no network, by a position."""
+    robot, env = flat
+    data = env.scene["robot"].data
+    limit = torch.minimum(data.joint_effort_limits, data.joint_saturation_efforts)
+    assert limit.isfinite().all() and limit.min() > 10.0
+    drives = env.scene["robot"].cfg.actuators.values()
+    by_position = all(isinstance(drive, IdealPDActuatorCfg) for drive in drives)
+    for target in (data.joint_effort_target, data.joint_pos_target)[: 1 + by_position]:
+        stand_still(env, robot)
+        target.add_(1000.0 * sign)
+        env.physics.step(1)
+        torch.testing.assert_close(data.applied_effort, sign * limit)
+    stand_still(env, robot)
 
 
 def test_random_actions_stay_within_the_buffers(flat):
