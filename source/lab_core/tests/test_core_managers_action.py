@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -170,6 +172,19 @@ def test_values_by_name_and_given_order(env):
     manager = apply(env, cfg, [1.0, 2.0])
     assert manager.get_term("a").processed_actions.tolist() == [[2.0, 20.0]] * N
     assert env.scene["robot"].data.joint_effort_target.tolist() == [[20.0, 2.0]] * N
+
+
+def test_an_action_on_a_joint_without_actuator_warns():
+    cfg = analytic_cartpole_env_cfg(num_envs=N)
+    cfg.scene.entities["robot"].actuators.pop("pole")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = cfg.build()
+    message = (
+        "no actuator of 'robot' drives cart_to_pole: actions there have no effect. Its actuators drive: slider_to_cart"
+    )
+    with pytest.warns(UserWarning, match=message):
+        two_terms(env)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ class JointAction(ActionTerm):
         ids = self._asset.find_joints(cfg.joint_names, preserve_order=cfg.preserve_order)
         self.joint_names = [self._asset.joint_names[i] for i in ids]
         """Joint of every column."""
+        self._warn_of_joints_without_actuator()
         size = (env.num_envs, len(ids))
         self._raw_actions = torch.zeros(size, device=env.device)
         self._processed_actions = torch.zeros(size, device=env.device)
@@ -98,6 +100,18 @@ class JointAction(ActionTerm):
 
     @abstractmethod
     def apply_actions(self) -> None: ...
+
+    def _warn_of_joints_without_actuator(self) -> None:
+        entity = self._asset
+        groups = entity.cfg.actuators.values()
+        driven = {entity.joint_names[joint] for group in groups for joint in entity.find_joints(group.joint_names)}
+        idle = [name for name in self.joint_names if name not in driven]
+        if idle:
+            warnings.warn(
+                f"{type(self).__name__}: no actuator of {entity.name!r} drives {', '.join(idle)}: actions there have "
+                f"no effect. Its actuators drive: {', '.join(sorted(driven)) or 'nothing'}.",
+                stacklevel=3,
+            )
 
     def _default(self) -> torch.Tensor | None:
         """(N, action_dim) that is added to the processed action before the clip, or None."""
