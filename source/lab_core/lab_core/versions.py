@@ -58,7 +58,7 @@ def git_revision() -> dict[str, Any] | None:
     try:
         return {
             "revision": git("rev-parse", "HEAD"),
-            "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
+            "dirty": bool(git("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")),
         }
     except (OSError, subprocess.SubprocessError):
         return None
