@@ -77,6 +77,16 @@ def test_order_of_the_hooks(env):
     assert term.calls == ["resample", ("update_command", [True] * N)]
 
 
+def test_a_time_of_whole_steps_does_not_miss_its_step(env):
+    manager, term = counting(env, 5.0, 5.0)
+    manager.reset(ALL)
+    for _ in range(500):
+        manager.compute(0.02)
+    steps = [call for call in term.calls if call != "resample"]
+    assert term.command_counter.tolist() == [3] * N and len(steps) == 500
+    assert term.time_left.tolist() == [5.0] * N
+
+
 def test_refresh_adapts_its_rows_and_moves_nothing_on(env):
     manager, term = counting(env)
     manager.reset(ALL)

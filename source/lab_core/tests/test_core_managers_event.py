@@ -9,6 +9,7 @@ import torch
 
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.managers import EventManager, EventTermCfg, ManagerTermBase, TermError
+from lab_core.managers.timers import SLACK
 from lab_core.testing import check_masked_reset
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
@@ -95,6 +96,15 @@ def test_interval_fires_when_the_time_is_up(env):
     assert [mask == [True] * N for mask in log.masks] == [False, False, True] * 3
 
 
+@pytest.mark.parametrize(("time", "dt", "steps"), [(5.0, 0.02, 250), (15.0, 0.02, 750), (2.0, 1 / 60, 120)])
+def test_a_time_of_whole_steps_does_not_miss_its_step(env, time, dt, steps):
+    log = Log()
+    manager = EventManager({"e": interval(log, time, time)}, env)
+    for _ in range(2 * steps):
+        manager.apply("interval", dt=dt)
+    assert [step + 1 for step, mask in enumerate(log.masks) if all(mask)] == [steps, 2 * steps]
+
+
 def test_each_environment_has_its_own_timer(env):
     log = Log()
     manager = EventManager({"e": interval(log, 0.5, 2.0)}, env)
@@ -102,7 +112,7 @@ def test_each_environment_has_its_own_timer(env):
     for _ in range(20):
         manager.apply("interval", dt=0.1)
     first = torch.tensor(log.masks).float().argmax(dim=0) + 1
-    assert torch.equal(first, torch.ceil((time_left - 1e-6) / 0.1).long())
+    assert torch.equal(first, torch.ceil(time_left / 0.1 - SLACK).long())
     assert len(set(time_left.tolist())) == N
 
 

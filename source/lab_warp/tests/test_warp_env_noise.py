@@ -10,6 +10,7 @@ import torch
 
 from lab_core.envs import ManagerBasedRLEnvCfg
 from lab_core.managers import EventTermCfg
+from lab_core.managers.timers import SLACK
 from lab_core.signals import GaussianNoiseCfg, NoiseCfg, UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp import rng_model
@@ -119,7 +120,7 @@ def test_row_2_4_interval_timers_equal_the_host_model(device):
         samples(env, 1)
         for name, stream in streams.items():
             timers[name] -= dt
-            expired = timers[name] < 1e-6
+            expired = timers[name] <= SLACK * dt
             sample, advanced = rng_model.randf(stream)
             timers[name] = np.where(expired, width * sample + low, timers[name])
             streams[name] = np.where(expired, advanced, stream)

@@ -13,6 +13,7 @@ import torch
 from lab_core.config import MISSING, difference, to_dict, update_from_dict
 from lab_core.managers.built_term_manager import BuiltTermManager
 from lab_core.managers.manager_base import check_range, check_tensor, format_table, same_values
+from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_, masked_mean
 from lab_core.sampling import uniform
 from lab_core.state import Stateful
@@ -94,7 +95,7 @@ class CommandTerm(Stateful, ABC):
     def compute(self, dt: float) -> None:
         """Moves on by ``dt`` seconds: timers, new commands where the time is up, and their adaptation to the state."""
         self.time_left.sub_(dt)
-        self._renew(self.time_left <= 0.0)
+        self._renew(ran_out(self.time_left, dt))
         self._update_command(torch.ones_like(self.time_left, dtype=torch.bool))
 
     def refresh(self, mask: torch.Tensor) -> None:

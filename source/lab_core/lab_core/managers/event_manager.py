@@ -12,6 +12,7 @@ import torch
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, TermCfg, check_range, function_name
+from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_
 from lab_core.sampling import uniform
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 EventMode = Literal["prestartup", "startup", "reset", "interval"]
 _NEVER = -1
-_EXPIRED = 1e-6  # [s]; a timer that is a whole number of steps must not miss its step by rounding
 
 
 @dataclass(kw_only=True)
@@ -132,7 +132,7 @@ class EventManager(ManagerBase[EventTermCfg]):
         for name in self._names("interval"):
             time_left = self._time_left[name]
             time_left.sub_(dt)
-            expired = time_left < _EXPIRED
+            expired = ran_out(time_left, dt)
             masked_copy_(time_left, self._draw_interval(self._cfgs[name]), expired)
             self._call(name, expired & self._all)  # (1,) of a global timer becomes (N,)
 

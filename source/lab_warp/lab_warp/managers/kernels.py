@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import warp as wp
 
+from lab_warp.timers import ran_out
+
 wp.set_module_options({"enable_backward": False})
 
 # Actions --------------------------------------------------------------------------------------------------------------
@@ -169,9 +171,6 @@ def clear_metrics(mask: wp.array[wp.bool], values: wp.array2d[wp.float32], steps
 
 # Events ---------------------------------------------------------------------------------------------------------------
 
-EXPIRED = wp.constant(1.0e-6)
-"""[s]; a timer that is a whole number of steps must not miss its step by rounding."""
-
 
 @wp.kernel
 def choose_due(
@@ -204,7 +203,7 @@ def tick_timers(
     rng = state[env]
     for term in range(ranges.shape[0]):
         left = time_left[term, env] - dt
-        out = left < EXPIRED
+        out = ran_out(left, dt)
         if out:
             left = wp.randf(rng, ranges[term][0], ranges[term][1])
         time_left[term, env] = left

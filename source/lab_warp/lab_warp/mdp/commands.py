@@ -23,6 +23,7 @@ from lab_core import mdp
 from lab_core.mdp import NullCommandCfg, UniformVelocityCommandCfg
 from lab_warp.mdp.functions import clamp, norm2, wrap_to_pi
 from lab_warp.reductions import masked_means
+from lab_warp.timers import ran_out
 from lab_warp.twins import twin_of
 from lab_warp.views import share
 
@@ -83,7 +84,7 @@ def _draw_times(
             return
         counter[env] = wp.int64(0)
         remaining = 0.0
-    if remaining <= 0.0:
+    if ran_out(remaining, dt):
         rng = rng_state[env]
         remaining = wp.randf(rng, time_range[0], time_range[1])
         rng_state[env] = rng
@@ -193,7 +194,7 @@ def _compute(dt: wp.float32, term: _VelocityCommands, heading_w: wp.array[wp.flo
     env = wp.tid()
     term.time_left[env] = term.time_left[env] - dt
     command = _followed_or_drawn(term, env)
-    if term.time_left[env] <= 0.0:
+    if ran_out(term.time_left[env], dt):
         command = _renew(term, env, rng_state)
     _write(term, env, _adapted(term, env, command, heading_w))
 
