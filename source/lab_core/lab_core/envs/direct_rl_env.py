@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from lab_core.config import MISSING
-from lab_core.envs.rl_env import Observations, RLEnv, RLEnvCfg
+from lab_core.envs.observations import Observations
+from lab_core.envs.rl_env import RLEnv
+from lab_core.envs.rl_env_cfg import RLEnvCfg
 from lab_core.managers import FiniteActionCheck
 from lab_core.managers.manager_base import check_tensor
 from lab_core.masks import masked_copy_

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import torch
 
-from lab_core.envs.rl_env import RLEnv, RLEnvCfg
+from lab_core.envs.rl_env import RLEnv
+from lab_core.envs.rl_env_cfg import RLEnvCfg
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.registry import EntryPointGroup
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import torch
 
 from lab_core.config import MISSING
-from lab_core.envs.rl_env import Observations, RLEnv, RLEnvCfg
+from lab_core.envs.observations import Observations
+from lab_core.envs.rl_env import RLEnv
+from lab_core.envs.rl_env_cfg import RLEnvCfg
 from lab_core.managers import (
     ActionManager,
     ActionTermCfg,

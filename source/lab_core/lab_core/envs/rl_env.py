@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import gymnasium
@@ -16,49 +14,20 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from lab_core.config import MISSING, check_complete
+from lab_core.config import check_complete
 from lab_core.envs.episode_log import EpisodeLog
+from lab_core.envs.observations import Observations, copy_observations, write_observations
+from lab_core.envs.rl_env_cfg import RLEnvCfg, check_timing
 from lab_core.envs.stage_marks import TORCH_STEP, MarkStage, StageHook, marked_stages
-from lab_core.errors import ConfigError, LabError
-from lab_core.managers import EventManager, EventTermCfg, NullRecorderManager
+from lab_core.errors import LabError
+from lab_core.managers import EventManager, NullRecorderManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
-from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
-from lab_core.recorder import RecorderCfg, RecorderManager
+from lab_core.physics import HealthReport, PhysicsBackend
+from lab_core.recorder import RecorderManager
 from lab_core.registry import backend_class
-from lab_core.scene import Scene, SceneCfg
+from lab_core.scene import Scene
 from lab_core.seeding import make_generator, seed_everything
-from lab_core.sensors import ContactSensorCfg
 from lab_core.state import Stateful, lasting_tensors
-
-Observations = dict[str, Any]
-"""Group name -> tensor (N, D), or term name -> tensor for groups that are not concatenated."""
-
-
-@dataclass(kw_only=True)
-class RLEnvCfg:
-    """What every environment needs to know."""
-
-    physics: PhysicsCfg = MISSING
-    scene: SceneCfg = MISSING
-    decimation: int = MISSING
-    """Physics steps per environment step."""
-    episode_length_s: float = MISSING
-    """Longest duration of an episode [s]."""
-    seed: int = 42
-    """Seed of everything random; -1 draws one."""
-    deterministic: bool = False
-    """Ask torch and the physics for run-to-run equal results on a GPU, at a price in speed. CPU runs always repeat."""
-    is_finite_horizon: bool = False
-    """True: running out of time is part of the task, and learners must not bootstrap from it."""
-    compute_final_obs: bool = True
-    """Whether ``extras["final_obs"]`` holds the observation before the reset."""
-    events: dict[str, EventTermCfg | None] = field(default_factory=dict)
-    recorder: RecorderCfg | None = None
-    """What to record from the first step on; None: nothing."""
-
-    def build(self, device: str | torch.device = "cpu") -> RLEnv:
-        """Returns the environment of this configuration."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which environment it configures.")
 
 
 class RLEnv(VectorEnv, Stateful, ABC):
@@ -89,7 +58,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             ConfigError: a field has an impossible value.
         """
         check_complete(cfg)
-        _check_timing(cfg)
+        check_timing(cfg)
         self.cfg = copy.deepcopy(cfg)
         self.cfg.physics.deterministic = cfg.physics.deterministic or cfg.deterministic
         self.device = torch.empty(0, device=device).device  # "cuda" becomes the present GPU, "cuda:0"
@@ -199,7 +168,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self._compute_commands()
             self._apply_interval_events()
             observations = self._compute_observations(update_history=True)
-            _write(self._observations, observations)
+            write_observations(self._observations, observations)
             self.recorder_manager.finish_step()
         extras["reset_count"] = self.reset_buf.sum()
         extras["log"] = self._log.values()
@@ -261,7 +230,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             observations = self._compute_observations(update_history=mask)
             if not self._observations:
                 self._observations = copy_observations(observations)
-            _write(self._observations, observations, mask)
+            write_observations(self._observations, observations, mask)
         self.extras = {"log": self._log.values()}
         return self.get_observations(), self.extras
 
@@ -420,38 +389,3 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.observation_space = space(observations, (self.num_envs,))
         self.single_action_space = space((num_actions,), ())
         self.action_space = space((num_actions,), (self.num_envs,))
-
-
-def copy_observations(observations: Observations) -> Observations:
-    """Returns owned copies."""
-    return {
-        name: copy_observations(value) if isinstance(value, dict) else value.clone()
-        for name, value in observations.items()
-    }
-
-
-def _write(target: Observations, source: Observations, mask: torch.Tensor | None = None) -> None:
-    """Writes observations in place, or the rows of ``mask`` (N,) bool of them."""
-    for name, value in source.items():
-        if isinstance(value, dict):
-            _write(target[name], value, mask)
-        elif mask is None:
-            target[name].copy_(value)
-        else:
-            masked_copy_(target[name], value, mask)
-
-
-def _check_timing(cfg: RLEnvCfg) -> None:
-    if cfg.decimation < 1:
-        raise ConfigError(f"decimation must be at least 1, got {cfg.decimation}.")
-    for name, value in (("physics.dt", cfg.physics.dt), ("episode_length_s", cfg.episode_length_s)):
-        if not value > 0.0:
-            raise ConfigError(f"{name} must be positive, got {value}.")
-    for name, sensor in cfg.scene.sensors.items():
-        if isinstance(sensor, ContactSensorCfg) and sensor.history_length < cfg.decimation:
-            warnings.warn(
-                f"scene.sensors[{name!r}] remembers {sensor.history_length} of the {cfg.decimation} physics steps of "
-                "an action: terms that look for touches miss those in the others. "
-                f"Set its history_length to {cfg.decimation}.",
-                stacklevel=5,  # who builds the configuration
-            )

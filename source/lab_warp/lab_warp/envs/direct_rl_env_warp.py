@@ -10,7 +10,7 @@ import torch
 import warp as wp
 
 from lab_core.envs import RLEnv
-from lab_core.envs.rl_env import Observations
+from lab_core.envs.observations import Observations
 from lab_core.managers import FiniteActionCheck
 from lab_warp.envs.warp_env import WarpEnv
 from lab_warp.managers import kernels

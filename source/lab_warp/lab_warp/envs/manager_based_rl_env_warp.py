@@ -6,7 +6,7 @@ import torch
 import warp as wp
 
 from lab_core.envs import ManagerBasedRLEnv
-from lab_core.envs.rl_env import Observations
+from lab_core.envs.observations import Observations
 from lab_warp.envs.warp_env import WarpEnv
 from lab_warp.managers import (
     ActionManagerWarp,

@@ -13,33 +13,19 @@ import torch
 import warp as wp
 
 from lab_core.envs import RLEnv
-from lab_core.envs.rl_env import Observations, copy_observations
-from lab_core.envs.stage_marks import MarkStage, StageHook
+from lab_core.envs.observations import Observations, copy_observations, write_observations
+from lab_core.envs.stage_marks import MarkStage
 from lab_core.managers import EventManager, NullRecorderManager
-from lab_core.masks import masked_copy_
 from lab_core.seeding import make_generator, seed_everything
 from lab_warp.capture import CaptureContext, StageReport, captured, captured_stages, eager, record_torch
 from lab_warp.envs.log import WarpEpisodeLog
+from lab_warp.envs.stages import WARP_STEP
 from lab_warp.managers import EventManagerWarp, kernels
 from lab_warp.managers.terms import Island
 from lab_warp.progress import Progress, quiet_warp
 from lab_warp.rng import WarpRng
 from lab_warp.scene import write_default_state
 from lab_warp.views import share_articulation
-
-_STAGES = (
-    StageHook("_process", "action"),
-    StageHook("_recorder_call", "recorder"),
-    StageHook("_apply_action", "action"),
-    StageHook("_physics_call", "physics", when=lambda function, *args: function.__name__ == "step"),
-    StageHook("_compute_dones", "terminations"),
-    StageHook("_compute_reward", "rewards"),
-    StageHook("_observe_end", "final observations"),
-    StageHook("_reset_done", "reset"),
-    StageHook("_compute_commands", "commands"),
-    StageHook("_apply_interval_events", "interval events"),
-    StageHook("_observe", "observations", when=lambda mask: mask is None),
-)
 
 
 class WarpEnv(RLEnv):
@@ -59,7 +45,7 @@ class WarpEnv(RLEnv):
 
     event_manager: EventManagerWarp
     warp: SimpleNamespace
-    _stages = _STAGES
+    _stages = WARP_STEP
     _state_exclude = (
         "warp",
         "rng",
@@ -258,7 +244,7 @@ class WarpEnv(RLEnv):
             with self._first_run("observations"):
                 self._observe_reset_stage()
             self._make_changes()
-            _put_back(self._observations, before, ~mask)
+            write_observations(self._observations, before, ~mask)
         self.extras = {"log": self._log.values()}
         return self.get_observations(), self.extras
 
@@ -420,11 +406,3 @@ class WarpEnv(RLEnv):
 def _run_parts(parts: Sequence[Callable[..., object]], *args: Any) -> None:
     for part in parts:
         part(*args)
-
-
-def _put_back(target: Observations, source: Observations, mask: torch.Tensor) -> None:
-    for name, value in source.items():
-        if isinstance(value, dict):
-            _put_back(target[name], value, mask)
-        else:
-            masked_copy_(target[name], value, mask)
