@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from lab_core.config import MISSING, difference, to_dict, update_from_dict
+from lab_core.config import MISSING, changes_between, difference, to_dict, update_from_dict
 from lab_core.errors import ConfigError, UnknownFieldError
 
 
@@ -202,3 +202,19 @@ def test_difference_makes_one_configuration_out_of_another():
     first.noise = Noise()
     update_from_dict(first, changes)
     assert first == second
+
+
+def test_changes_between_configurations_take_parts_of_another_class_whole():
+    @dataclass(kw_only=True)
+    class Bias(Noise):
+        mean: float = 0.0
+
+    first, second = env(), env()
+    assert changes_between(first, second) == {}
+    first.noise, second.noise = Noise(std=0.2), Bias(std=0.2, mean=1.0)
+    second.scene.gravity = (0.0, 0.0, -1.6)
+    second.rewards["alive"] = None
+    changes = changes_between(first, second)
+    assert changes == {"scene": {"gravity": (0.0, 0.0, -1.6)}, "rewards": {"alive": None}, "noise": second.noise}
+    update_from_dict(first, changes)
+    assert first == second and first.noise is not second.noise

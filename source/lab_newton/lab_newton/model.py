@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
@@ -59,10 +61,11 @@ def build_model(
 
 
 def asset_path(asset: str) -> Path:
-    """Returns the file that ``asset`` names: a path, or ``package:path/inside/package``.
+    """Returns the file that ``asset`` names: a path, which may contain ``$NAME`` of an environment variable, or
+    ``package:path/inside/package``.
 
     Raises:
-        ConfigError: there is no such package or file.
+        ConfigError: there is no such package, variable or file.
     """
     package, separator, inside = asset.partition(":")
     if separator and package.isidentifier() and len(package) > 1:  # one letter: a drive of Windows
@@ -71,7 +74,10 @@ def asset_path(asset: str) -> Path:
             raise ConfigError(f"Asset {asset!r}: there is no package {package!r}.")
         path = Path(next(iter(spec.submodule_search_locations))) / inside
     else:
-        path = Path(asset).expanduser()
+        for name in re.findall(r"\$(\w+)", asset):
+            if name not in os.environ:
+                raise ConfigError(f"Asset {asset!r}: the environment variable {name} is not set.")
+        path = Path(os.path.expandvars(asset)).expanduser()
     if not path.is_file():
         raise ConfigError(f"Asset {asset!r}: there is no file {str(path)!r}.")
     return path

@@ -39,12 +39,19 @@ def test_a_path_inside_a_package_is_found():
     assert path.is_file() and path.parent.name == "lab_newton"
 
 
+def test_a_path_may_contain_environment_variables(tmp_path, monkeypatch):
+    (tmp_path / "robot.xml").touch()
+    monkeypatch.setenv("LAB_SOME_FOLDER", str(tmp_path))
+    assert asset_path("$LAB_SOME_FOLDER/robot.xml") == tmp_path / "robot.xml"
+
+
 @pytest.mark.parametrize(
     ("asset", "words"),
     [
         ("/nowhere/robot.xml", r"'/nowhere/robot.xml': there is no file"),
         ("lab_newton:robots/nobody.xml", r"there is no file '.*robots/nobody.xml'"),
         ("no_such_package:robot.xml", r"there is no package 'no_such_package'"),
+        ("$LAB_NO_SUCH_VARIABLE/robot.xml", r"the environment variable LAB_NO_SUCH_VARIABLE is not set"),
     ],
 )
 def test_a_missing_asset_is_named(asset: str, words: str):

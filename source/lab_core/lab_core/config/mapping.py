@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping
@@ -53,6 +54,26 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
         elif value != old:
             changes[key] = value
     return changes
+
+
+def changes_between(before: Any, after: Any) -> dict[str, Any]:
+    """What of the configuration `after` differs from `before`, for `update_from_dict`: nested like their fields.
+
+    A part that is of another class in `after` is taken whole, as its fields need not exist in the other class.
+    """
+    old, changes = _entries(before), {}
+    for key, value in _entries(after).items():
+        one = old.get(key)
+        if type(one) is type(value) and (is_dataclass_instance(value) or isinstance(value, Mapping)):
+            if nested := changes_between(one, value):
+                changes[key] = nested
+        elif value != one:
+            changes[key] = copy.deepcopy(value)
+    return changes
+
+
+def _entries(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in field_names(type(value))} if is_dataclass_instance(value) else value
 
 
 def _to_plain(value: Any, path: str) -> Any:

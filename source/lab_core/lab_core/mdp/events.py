@@ -14,6 +14,7 @@ import torch
 
 from lab_core.errors import unknown_name_message
 from lab_core.managers import SceneEntityCfg, TermError
+from lab_core.managers.manager_base import check_range
 from lab_core.math import quat_from_euler_xyz, quat_mul
 from lab_core.sampling import uniform
 
@@ -40,6 +41,8 @@ def reset_joints_by_offset(
 
     ``position_range`` [rad or m], ``velocity_range`` [rad/s or m/s].
     """
+    check_range(position_range, "position_range")
+    check_range(velocity_range, "velocity_range")
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
     position, velocity = data.default_joint_pos[:, ids], data.default_joint_vel[:, ids]
     position = position + uniform(*position_range, position.shape, env.generator)
@@ -55,6 +58,8 @@ def reset_joints_by_scale(
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     """Joint state = default * uniform factor, drawn per joint; positions are clamped to the soft limits."""
+    check_range(position_range, "position_range")
+    check_range(velocity_range, "velocity_range")
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
     position, velocity = data.default_joint_pos[:, ids], data.default_joint_vel[:, ids]
     position = position * uniform(*position_range, position.shape, env.generator)
@@ -116,6 +121,7 @@ def _draw_six(env: RLEnv, ranges: dict[str, tuple[float, float]], what: str) -> 
     for key in ranges:
         if key not in _SIX:
             raise TermError(f"{what}: {unknown_name_message('component', key, _SIX)}")
+        check_range(ranges[key], f"{what}[{key!r}]")
     low, high = _bounds(tuple(tuple(ranges.get(key, (0.0, 0.0))) for key in _SIX), env.device)
     return uniform(low, high, (env.num_envs, len(_SIX)), env.generator)
 

@@ -126,6 +126,7 @@ def randomize_rigid_body_com(
     for key in com_range:
         if key not in ("x", "y", "z"):
             raise TermError(f"com_range: {unknown_name_message('component', key, ('x', 'y', 'z'))}")
+        check_range(com_range[key], f"com_range[{key!r}]")
     entity, ids = env.scene[asset_cfg.name], asset_cfg.body_ids
     offset = torch.cat(
         [uniform(*com_range.get(key, (0.0, 0.0)), (env.num_envs, 1), env.generator) for key in ("x", "y", "z")], dim=1
@@ -154,6 +155,7 @@ def randomize_rigid_body_material(
     Raises:
         TermError: the range reaches below :data:`MIN_FRICTION`.
     """
+    check_range(friction_range, "friction_range")
     if friction_range[0] < MIN_FRICTION:
         raise TermError(f"friction_range must be at least {MIN_FRICTION}, got {tuple(friction_range)}.")
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.body_ids
@@ -245,6 +247,8 @@ def apply_external_force_torque(
     Both are constant in the world frame and act at the body's centre of mass. Ranges that are all zero do nothing, not
     even clear what acts already.
     """
+    check_range(force_range, "force_range")
+    check_range(torque_range, "torque_range")
     if not any((*force_range, *torque_range)):
         return
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.body_ids

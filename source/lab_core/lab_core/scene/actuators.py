@@ -92,7 +92,8 @@ class LSTMActuatorCfg(MotorCurveCfg, ActuatorCfg):
     """
 
     network_file: str = MISSING
-    """TorchScript file with an ``lstm`` and a ``linear`` layer, and the factors ``in_scale`` and ``out_scale``."""
+    """TorchScript file with an ``lstm`` and a ``linear`` layer, and the factors ``in_scale`` and ``out_scale``. A path,
+    which may contain ``$NAME`` of an environment variable, or ``package:path/inside/package``."""
 
 
 def clip_to_motor_curve(

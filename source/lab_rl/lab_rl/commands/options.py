@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_core.config import difference, to_dict, update_from_dict
+from lab_core.config import changes_between, update_from_dict
 from lab_core.errors import LabError
 from lab_core.registry import TaskSpec, task_ids
 
@@ -125,7 +125,7 @@ def play_env_cfg(spec: TaskSpec, run: RunCfg | None, argv: Sequence[str] = ()) -
         return copy.deepcopy(run.env) if run else spec.make_env_cfg()
     cfg = spec.make_env_cfg(play=True)
     if run is not None:
-        changes = difference(to_dict(spec.make_env_cfg()), to_dict(run.env))
+        changes = changes_between(spec.make_env_cfg(), run.env)
         for name in ("seed", "deterministic"):
             changes.pop(name, None)
         changes.get("scene", {}).pop("num_envs", None)

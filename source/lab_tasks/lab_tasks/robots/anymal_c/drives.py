@@ -37,9 +37,9 @@ def anydrive_cfg(joint_names: tuple[str, ...], drive: Drive = "auto") -> Actuato
     """
     if drive not in ("auto", "network", "dc_motor"):
         raise ConfigError(f"anydrive_cfg has no drive {drive!r}. There are: auto, network, dc_motor.")
-    path = None if drive == "dc_motor" else _network_file()
-    if path is not None:
-        return LSTMActuatorCfg(joint_names=joint_names, network_file=str(path), **_LIMITS)
+    file = None if drive == "dc_motor" else _network_file()
+    if file is not None:
+        return LSTMActuatorCfg(joint_names=joint_names, network_file=file, **_LIMITS)
     if drive == "network":
         raise ConfigError(f"There is no network of the ANYdrive. {_HOW_TO_GIVE_IT}")
     if drive == "auto":
@@ -50,13 +50,13 @@ def anydrive_cfg(joint_names: tuple[str, ...], drive: Drive = "auto") -> Actuato
     return DCMotorActuatorCfg(joint_names=joint_names, stiffness=40.0, damping=5.0, **_LIMITS)
 
 
-def _network_file() -> Path | None:
+def _network_file() -> str | None:
+    """Where the file is, by the name of the variable: a configuration means the same on every machine."""
     named = os.environ.get(NETWORK_VARIABLE)
     if named:
-        path = Path(named).expanduser()
-        if not path.is_file():
+        if not Path(named).expanduser().is_file():
             raise ConfigError(f"{NETWORK_VARIABLE} names {named!r}: there is no such file.")
-        return path.resolve()
+        return f"${NETWORK_VARIABLE}"
     folder = os.environ.get(DATA_VARIABLE)
-    path = Path(folder).expanduser() / NETWORK_NAME if folder else None
-    return path.resolve() if path is not None and path.is_file() else None
+    is_there = folder and (Path(folder).expanduser() / NETWORK_NAME).is_file()
+    return f"${DATA_VARIABLE}/{NETWORK_NAME}" if is_there else None
