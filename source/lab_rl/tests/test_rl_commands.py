@@ -270,7 +270,15 @@ class TestPlay:
         assert main(["train", TASK, "--no-video"]) == 0
         assert main(["play", TASK, "--video", "--video-length", "6"]) == 0
         assert len(list(iio.imiter(run_of(logs).videos / "play.mp4", plugin="FFMPEG"))) == 3
-        assert "checkpoints/2.pt" in capsys.readouterr().out.replace("\n", "")
+        printed = capsys.readouterr()
+        assert "checkpoints/2.pt" in printed.out.replace("\n", "") and "6/6 steps" in printed.err
+
+    def test_video_says_how_many_episodes_ended_early(self, trained, monkeypatch, capsys):
+        monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
+        argv = ["play", TASK, "--checkpoint", str(trained.path), "--video", "clip.mp4", "--num-envs", "3"]
+        cut = ["--env.terminations.cart-out-of-bounds.params.bounds", "-0.0", "0.0", "--video-length", "4"]
+        assert main([*argv, *cut]) == 0
+        assert "(2 pictures; 12 episodes of 3 environments ended early)" in " ".join(capsys.readouterr().out.split())
 
     @pytest.mark.parametrize("policy", ["zero", "random"])
     def test_untrained_policies_need_no_run(self, logs, monkeypatch, policy):

@@ -102,6 +102,7 @@ def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | No
 def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
     from rich.console import Console
 
+    from lab_core.cli.progress import ProgressDisplay
     from lab_core.envs import make_env
     from lab_rl.clip import record_clip
     from lab_rl.ppo import RslRlEnv
@@ -126,8 +127,11 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
         else:
             folder = run_of(trained.path).videos if trained else Path()
             path = folder / "play.mp4" if args.video == "auto" else Path(args.video)
-            frames = record_clip(adapter, policy, path, args.steps or args.video_length)
-            console.print(f"Wrote {path} ({frames} pictures)", highlight=False, soft_wrap=True)
+            steps = args.steps or args.video_length
+            with ProgressDisplay("steps", steps) as progress:
+                clip = record_clip(adapter, policy, path, steps, progress.update)
+            ends = f"{clip.terminations} episodes of {env.num_envs} environments ended early"
+            console.print(f"Wrote {path} ({clip.pictures} pictures; {ends})", highlight=False, soft_wrap=True)
     finally:
         env.close()
     return 0
