@@ -273,9 +273,10 @@ class TestPlay:
         printed = capsys.readouterr()
         assert "checkpoints/2.pt" in printed.out.replace("\n", "") and "6/6 steps" in printed.err
 
-    def test_video_says_how_many_episodes_ended_early(self, trained, monkeypatch, capsys):
+    def test_video_says_how_many_episodes_ended_early(self, trained, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
-        argv = ["play", TASK, "--checkpoint", str(trained.path), "--video", "clip.mp4", "--num-envs", "3"]
+        argv = ["play", TASK, "--checkpoint", str(trained.path), "--num-envs", "3"]
+        argv += ["--video", str(tmp_path / "clip.mp4")]
         cut = ["--env.terminations.cart-out-of-bounds.params.bounds", "-0.0", "0.0", "--video-length", "4"]
         assert main([*argv, *cut]) == 0
         assert "(2 pictures; 12 episodes of 3 environments ended early)" in " ".join(capsys.readouterr().out.split())
