@@ -1,4 +1,4 @@
-"""Fixtures of the capture tests."""
+"""Fixtures that several test files share."""
 
 from __future__ import annotations
 

@@ -26,10 +26,6 @@ from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report
 from lab_warp.twins import twin_of
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 N = 5
 PHYSICS = "physics: analytic"
 """The analytic physics is torch code: an island."""
@@ -42,11 +38,6 @@ calls: Counter[str] = Counter()
 @pytest.fixture(autouse=True)
 def _no_calls() -> None:
     calls.clear()
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 def constant(env: Any, value: float = 1.0) -> torch.Tensor:

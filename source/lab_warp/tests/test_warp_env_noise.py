@@ -16,16 +16,7 @@ from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp import rng_model
 from lab_warp.envs import ManagerBasedRLEnvWarp
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 COLUMNS = 4
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 def make(noise: NoiseCfg | None, num_envs: int, device: str, **events: EventTermCfg) -> ManagerBasedRLEnvWarp:

@@ -19,16 +19,7 @@ from lab_warp.envs import DirectRLEnvWarp, ManagerBasedRLEnvWarp, build_env
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report
 from lab_warp.twins import twin_of
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 N = 6
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 class CountingCfg(DirectRLEnvCfg):

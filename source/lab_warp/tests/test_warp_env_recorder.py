@@ -19,16 +19,7 @@ from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp, WarpEnv
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 N = 6
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 def cartpole(certain: bool = False) -> ManagerBasedRLEnvCfg:

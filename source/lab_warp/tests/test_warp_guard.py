@@ -21,16 +21,6 @@ from lab_warp import (
     record_torch,
 )
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
-
 
 @wp.kernel
 def _increment(out: wp.array[wp.float32]):

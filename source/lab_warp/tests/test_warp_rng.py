@@ -12,16 +12,6 @@ import warp as wp
 
 from lab_warp import CaptureContext, CapturedStage, WarpRng, rng_model
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
-
 
 @wp.kernel
 def _draw(mask: wp.array[wp.bool], state: wp.array[wp.uint32], out: wp.array[wp.float32]):

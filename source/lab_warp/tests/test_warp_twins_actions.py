@@ -15,10 +15,6 @@ from lab_warp import CaptureContext, CapturedStage
 from lab_warp.testing import FakeEnv
 from lab_warp.twins import find_twin
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 COLUMN = 1
 LEGS = ("toe", "hip", "knee")  # out of order
 KINDS = (
@@ -27,11 +23,6 @@ KINDS = (
     mdp.RelativeJointPositionActionCfg,
     mdp.JointEffortActionCfg,
 )
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 class Pair:

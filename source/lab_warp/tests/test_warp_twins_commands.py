@@ -19,16 +19,7 @@ from lab_warp.mdp.observations import generated_commands  # registers all twins
 from lab_warp.testing import FakeEnv
 from lab_warp.twins import find_twin
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 MANY = 4096
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 def fixed_cfg(heading: float = 0.7, time: float = 0.03, **settings) -> UniformVelocityCommandCfg:

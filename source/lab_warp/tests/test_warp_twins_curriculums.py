@@ -15,17 +15,8 @@ from lab_warp import CaptureContext, CapturedStage, rng_model
 from lab_warp.testing import FakeEnv, check_signature
 from lab_warp.twins import find_twin
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 LEVELS, TYPES = 6, 3
 TILE_SIZE = 2.0
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 class Recorded:

@@ -16,10 +16,6 @@ from lab_warp import rng_model
 from lab_warp.testing import FakeEnv, RecordedEvent, TwinCase, check_event_twin, check_signature, twins_in
 from lab_warp.twins import find_twin
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 MANY = 4096
 
 # A choice out of order, so that a twin that ignores it or sorts it fails.
@@ -47,11 +43,6 @@ CASES: dict[str, list[TwinCase]] = {
     "push_by_setting_velocity": [TwinCase(params={"velocity_range": {"y": (0.4, 0.4), "yaw": (-1.0, -1.0)}})],
 }
 TWINS = twins_in(mdp.events)
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 def test_every_event_has_a_twin_and_every_twin_a_case() -> None:

@@ -16,10 +16,6 @@ from lab_warp.testing import FakeEnv, RecordedEvent, TwinCase, check_event_twin,
 from lab_warp.testing.twin_gate import BoundTerm
 from lab_warp.twins import find_twin
 
-CUDA = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
 MANY = 4096
 
 # Choices out of order, so that a twin that ignores them or sorts them fails.
@@ -79,11 +75,6 @@ CASES: dict[str, list[TwinCase]] = {
     ],
 }
 TWINS = twins_in(mdp.events_properties)
-
-
-@pytest.fixture(params=["cpu", CUDA])
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 def make_env(device: str, num_envs: int = MANY) -> FakeEnv:
