@@ -112,9 +112,11 @@ class ManagerBase(Stateful, Generic[CfgT]):
         return self._cfgs[name]
 
     def set_term_cfg(self, name: str, cfg: CfgT) -> None:
-        """Replaces the configuration of a term from the next step on.
+        """Replaces the configuration of a term.
 
-        A class term is built anew if its class or parameters changed; else it keeps its state.
+        Called in the middle of a step, as by a curriculum, it acts on what of the step is still to come; with the Warp
+        front end, whose steps are recorded, on the next step. A class term is built anew if its class or parameters
+        changed; else it keeps its state.
 
         Raises:
             UnknownTermError: there is no such term.
