@@ -81,6 +81,7 @@ def masked_copy_(dst: Tensor, src: Tensor | float, mask: Tensor) -> Tensor:
     rows = expand_mask(mask, dst)
     if not isinstance(src, Tensor):
         return dst.masked_fill_(rows, src)
+    # This and expand_mask() run dozens of times per step: torch is called only where there is something to do.
     return torch.where(rows, src if src.dtype == dst.dtype else src.to(dst.dtype), dst, out=dst)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab_core.config.mapping import changes_between, difference, to_dict, update_from_dict
+from lab_core.config.mapping import changes_between, same_values, to_dict, update_from_dict
 from lab_core.config.missing import MISSING, check_complete, missing_fields
 from lab_core.config.references import reference_to, resolve_reference
 from lab_core.config.yaml_files import config_hash, dump_yaml, load_yaml, save_yaml
@@ -12,12 +12,12 @@ __all__ = [
     "changes_between",
     "check_complete",
     "config_hash",
-    "difference",
     "dump_yaml",
     "load_yaml",
     "missing_fields",
     "reference_to",
     "resolve_reference",
+    "same_values",
     "save_yaml",
     "to_dict",
     "update_from_dict",

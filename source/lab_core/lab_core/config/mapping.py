@@ -39,27 +39,11 @@ def update_from_dict(cfg: Any, changes: Mapping[str, Any]) -> None:
             container[key] = value
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of `after` that differ from `before`, nested like these; what is absent counts as `None`.
-
-    Of two configurations as `to_dict` gives them it is what `update_from_dict` needs to make the second out
-    of the first.
-    """
-    changes = {}
-    for key, value in after.items():
-        old = before.get(key)
-        if isinstance(value, Mapping) and isinstance(old, Mapping):
-            if nested := difference(old, value):
-                changes[key] = nested
-        elif value != old:
-            changes[key] = value
-    return changes
-
-
 def changes_between(before: Any, after: Any) -> dict[str, Any]:
     """What of the configuration `after` differs from `before`, for `update_from_dict`: nested like their fields.
 
-    A part that is of another class in `after` is taken whole, as its fields need not exist in the other class.
+    A part that is of another class in `after` is taken whole, as its fields need not exist in the other class. A key
+    that `before` lacks counts as `None` there; one that `after` lacks stays as it is.
     """
     old, changes = _entries(before), {}
     for key, value in _entries(after).items():
@@ -67,9 +51,17 @@ def changes_between(before: Any, after: Any) -> dict[str, Any]:
         if type(one) is type(value) and (is_dataclass_instance(value) or isinstance(value, Mapping)):
             if nested := changes_between(one, value):
                 changes[key] = nested
-        elif value != one:
+        elif not same_values(one, value):
             changes[key] = copy.deepcopy(value)
     return changes
+
+
+def same_values(a: Any, b: Any) -> bool:
+    """Whether two settings are equal; tensors and arrays count as different."""
+    try:
+        return bool(a == b)
+    except (RuntimeError, ValueError):  # tensors and arrays have no single truth value
+        return False
 
 
 def _entries(value: Any) -> dict[str, Any]:

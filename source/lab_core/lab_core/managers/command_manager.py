@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lab_core.config import MISSING, difference, to_dict, update_from_dict
+from lab_core.config import MISSING, changes_between, to_dict, update_from_dict
 from lab_core.managers.built_term_manager import BuiltTermManager
-from lab_core.managers.manager_base import check_range, check_tensor, format_table, same_values
+from lab_core.managers.manager_base import check_range, check_tensor, format_table
 from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_, masked_mean
 from lab_core.sampling import uniform
@@ -81,9 +81,7 @@ class CommandTerm(Stateful, ABC):
 
         Only these are saved, so that an edited configuration counts. Assigning them changes the settings in use.
         """
-        if same_values(self.cfg, self._initial_cfg):
-            return {}
-        return difference(to_dict(self._initial_cfg), to_dict(self.cfg))
+        return to_dict(changes_between(self._initial_cfg, self.cfg))
 
     @changed_settings.setter
     def changed_settings(self, changes: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, same_values
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError, UnknownTermError
 from lab_core.managers.scene_entity_cfg import resolve_scene_entities
@@ -248,11 +248,3 @@ def format_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     return "\n".join([f"{title} ({len(lines) - 1})", text[0], "  ".join("-" * width for width in widths), *text[1:]])
-
-
-def same_values(a: Any, b: Any) -> bool:
-    """Whether two settings are equal; tensors and arrays count as different."""
-    try:
-        return bool(a == b)
-    except (RuntimeError, ValueError):  # tensors and arrays have no single truth value
-        return False

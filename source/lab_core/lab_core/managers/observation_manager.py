@@ -50,12 +50,13 @@ class ObservationManager(ManagerBase[ObservationTermCfg]):
 
     kind = "observation"
     cfg_type = ObservationTermCfg
-    _state_exclude = ("_none",)
+    _state_exclude = ("_none", "_everyone")
 
     def __init__(self, cfg: Mapping[str, ObservationGroupCfg | None], env: RLEnv) -> None:
         self._groups: dict[str, ObservationGroupCfg] = {}
         self._pipelines: dict[str, ObservationPipeline] = {}
         self._none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+        self._everyone = ~self._none
         terms: dict[str, ObservationTermCfg] = {}
         for name, group in cfg.items():
             if group is not None:
@@ -149,7 +150,7 @@ class ObservationManager(ManagerBase[ObservationTermCfg]):
         """Puts the random generator and the state of class terms back at the end."""
         generator = self._env.generator.get_state()
         try:
-            with self._rows_kept(~self._none):
+            with self._rows_kept(self._everyone):
                 yield
         finally:
             self._env.generator.set_state(generator)

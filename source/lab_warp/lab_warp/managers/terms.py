@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 import warp as wp
 
+from lab_core.config import same_values
 from lab_core.managers import ManagerTermBase
-from lab_core.managers.manager_base import ManagerBase, check_tensor, same_values
+from lab_core.managers.manager_base import ManagerBase, check_tensor
 from lab_warp.capture import capturability, eager, record_torch
 from lab_warp.twins import find_twin
 
