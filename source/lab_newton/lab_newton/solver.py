@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import mujoco_warp
 import newton
 import warp as wp
+from mujoco_warp import DisableBit
 from newton.solvers import SolverBase, SolverMuJoCo
 
 from lab_core.errors import ConfigError
@@ -207,11 +208,34 @@ def _make_mujoco(
     if collides_by_newton:
         # Newton's own friction gain of a shape would replace the stiffness of friction that the model file asks for.
         model.shape_material_kf = None
+    _leave_out_absent_forces(solver.mjw_model)
     # Overflows are latched on the device and reported by health(); the default prints a line per step.
     solver.mjw_model.opt.warn_overflow = 0
     if deterministic:
         solver.mjw_model.opt.deterministic = True
     return solver
+
+
+def _leave_out_absent_forces(model: mujoco_warp.Model) -> None:
+    """Skips springs, dampers, gravity compensation and MuJoCo's own actuators in a model that has none of them, as
+    nothing here adds them later; the efforts of our actuators are applied forces.
+
+    The implicitfast integrator then also leaves out a second factorisation: what it would factorise, M - dt dF/dqvel,
+    is the inertia M of the first.
+    """
+    may_be_absent = (
+        model.jnt_stiffness,
+        model.jnt_stiffnesspoly,
+        model.dof_damping,
+        model.dof_dampingpoly,
+        model.body_gravcomp,
+    )
+    has_other_forces = model.nactuator or model.ntendon or model.nflex or model.has_fluid or model.flg_adhesion
+    # implicitfast takes the gyroscopic forces of a single free body implicitly.
+    has_free_bodies = model.body_freeadr.size > 0
+    if has_other_forces or has_free_bodies or any(array.numpy().any() for array in may_be_absent):
+        return
+    model.opt.disableflags |= DisableBit.ACTUATION | DisableBit.SPRING | DisableBit.DAMPER
 
 
 def _make_named(cfg: NewtonSolverCfg, model: newton.Model) -> SolverBase:

@@ -51,7 +51,7 @@ def scene_cfg(entity: str, height: float, **settings) -> SceneCfg:
     legs = IdealPDActuatorCfg(joint_names=("hip_.*",), stiffness=200.0, damping=4.0, effort_limit=100.0)
     cfg = ArticulationCfg(
         asset=str(ASSETS / f"{entity}.xml"),
-        init_state=InitialStateCfg(pos=(0.0, 0.0, height), joint_pos={}, joint_vel={}),
+        init_state=InitialStateCfg(pos=(0.0, 0.0, height)),
         actuators={} if entity == "ball" else {"legs": legs},
     )
     defaults = {"ground": None, "terrain": terrain_cfg(), "entities": {"robot": cfg}}

@@ -37,10 +37,10 @@ class InitialStateCfg:
     """Velocity of the root's centre of mass, world frame [m/s]."""
     ang_vel: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """World frame [rad/s]."""
-    joint_pos: Mapping[str, float] = field(default_factory=lambda: {".*": 0.0})
-    """Joint name or regular expression -> position [rad or m]."""
-    joint_vel: Mapping[str, float] = field(default_factory=lambda: {".*": 0.0})
-    """Joint name or regular expression -> velocity [rad/s or m/s]."""
+    joint_pos: Mapping[str, float] = field(default_factory=dict)
+    """Joint name or regular expression -> position [rad or m]; 0 for joints that are not named."""
+    joint_vel: Mapping[str, float] = field(default_factory=dict)
+    """Joint name or regular expression -> velocity [rad/s or m/s]; 0 for joints that are not named."""
 
 
 @dataclass(kw_only=True)
