@@ -15,6 +15,7 @@ from lab_core.config import save_yaml
 from lab_core.errors import LabError
 from lab_core.managers import ObservationTermCfg, SceneEntityCfg
 from lab_core.mdp import JointPositionActionCfg, JointVelocityActionCfg, joint_vel_rel
+from lab_core.registry import get_task
 from lab_core.signals import UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_rl.export import export_onnx, policy_metadata
@@ -90,6 +91,10 @@ def test_one_file_alone_is_enough(exported, tmp_path):
     assert [path.name for path in exported.parent.iterdir()] == ["policy.onnx"]
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
     assert session.run(["actions"], {"obs": np.zeros((5, 8), np.float32)})[0].shape == (5, 1)
+
+
+def test_the_file_names_no_folder_of_the_machine(exported):
+    assert b".py" not in exported.read_bytes()
 
 
 def test_file_acts_as_training_policy_and_played_policy(trained, exported):
@@ -187,6 +192,24 @@ def test_metadata_say_what_a_robot_needs(exported):
     assert robot["joint_pos_limits"] == [[-4.0, 4.0], [None, None]]
     assert "noise" not in described["observations"][1] and described["output"]["clipped_to"] == 0.8
     assert described["versions"]["rsl-rl-lib"] == "5.5.1"
+
+
+@pytest.mark.slow
+def test_sensors_are_described(trained):
+    """Whoever builds a height scan for a robot must know the grid."""
+    pytest.importorskip("lab_tasks")
+    cfg = get_task("Lab-Velocity-Rough-Go2").make_env_cfg(play=True)
+    cfg.scene.num_envs = cfg.scene.terrain.num_rows = cfg.scene.terrain.num_cols = 1
+    env = cfg.build("cpu")
+    try:
+        metadata = policy_metadata(RslRlEnv(env), trained)
+    finally:
+        env.close()
+    (scan,) = (term for term in metadata["observations"] if term["name"] == "height_scan")
+    assert scan["params"] == {"sensor_cfg": {"sensor": "height_scanner"}, "offset": 0.5}
+    sensor = metadata["sensors"]["height_scanner"]
+    assert (sensor["class"], sensor["body_name"], sensor["alignment"]) == ("RayCasterCfg", "base", "yaw")
+    assert (sensor["pattern"]["size"], sensor["pattern"]["resolution"]) == ([1.6, 1.0], 0.1)
 
 
 def test_keys_of_mjlab_are_there(exported):

@@ -17,6 +17,7 @@ import torch
 from lab_core.config import to_dict
 from lab_core.envs import RLEnv
 from lab_core.managers import ObservationTermCfg, SceneEntityCfg
+from lab_core.mdp import SceneSensorCfg
 from lab_core.mdp.actions import JointAction
 from lab_core.scene import ArticulationData, fill_defaults, values_by_name
 from lab_core.versions import git_revision, package_versions
@@ -31,6 +32,7 @@ def policy_metadata(adapter: RslRlEnv, trained: TrainedPolicy) -> dict[str, Any]
     """Describes the policy `trained` in the environment of `adapter`, as plain JSON values."""
     env = adapter.env
     entities = {name: _entity(env, name) for name in env.scene}
+    sensors = env.cfg.scene.sensors
     return {
         "format": FORMAT,
         "task": trained.cfg.task,
@@ -54,6 +56,7 @@ def policy_metadata(adapter: RslRlEnv, trained: TrainedPolicy) -> dict[str, Any]
         "actions": _actions(env, entities),
         "commands": _commands(env),
         "entities": entities,
+        "sensors": {name: _plain({"class": type(cfg).__name__, **to_dict(cfg)}) for name, cfg in sensors.items()},
         "versions": {**package_versions(), "python": platform.python_version()},
         "git": git_revision(),
     }
@@ -101,15 +104,19 @@ def _observation_term(env: RLEnv, cfg: ObservationTermCfg) -> dict[str, Any]:
 
 
 def _joints_and_bodies(env: RLEnv, value: Any) -> Any:
-    """A selection of joints or bodies as their names in order; other values as they are."""
+    """A selection of joints or bodies, of an entity or a sensor, as their names in order; other values as they are."""
     if not isinstance(value, SceneEntityCfg):
         return to_dict(value)
-    entity = env.scene[value.name]
-    chosen: dict[str, Any] = {"entity": value.name}
-    if value.body_names is None:
-        chosen["joint_names"] = _chosen(entity.joint_names, value.joint_ids)
+    if isinstance(value, SceneSensorCfg):
+        chosen: dict[str, Any] = {"sensor": value.name}
+        names = getattr(env.scene.sensor(value.name), "body_names", ())
+    else:
+        chosen = {"entity": value.name}
+        names = env.scene[value.name].body_names
+        if value.body_names is None:
+            chosen["joint_names"] = _chosen(env.scene[value.name].joint_names, value.joint_ids)
     if value.body_names is not None:
-        chosen["body_names"] = _chosen(entity.body_names, value.body_ids)
+        chosen["body_names"] = _chosen(names, value.body_ids)
     return chosen
 
 

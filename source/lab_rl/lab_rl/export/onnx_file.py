@@ -112,6 +112,8 @@ def _serialise(network: _Exported, metadata: dict[str, Any]) -> bytes:
     assert program is not None
     model = program.model_proto
     model.producer_name = "lab_rl"
+    for part in (model.graph, *model.graph.node, *model.graph.value_info):  # stack traces, with folders of this machine
+        del part.metadata_props[:]
     for key, value in {"lab": json.dumps(metadata, allow_nan=False), **mjlab_metadata(metadata)}.items():
         model.metadata_props.add(key=key, value=value)
     return model.SerializeToString()
