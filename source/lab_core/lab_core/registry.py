@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
-from lab_core.config.references import resolve_reference
+from lab_core.config.references import package_path, resolve_reference
 from lab_core.errors import ConfigError, PluginError, UnknownBackendError, UnknownTaskError, unknown_name_message
 
 
@@ -39,6 +40,9 @@ class TaskSpec:
     description: str = ""
     """One line for `lab list`."""
 
+    demo: str | None = None
+    """A trained policy that comes with the package, `"package:path/inside/package.onnx"`, to watch without training."""
+
     def make_env_cfg(self, play: bool = False) -> Any:
         """A fresh environment config. Raises `PluginError` if its function cannot be imported."""
         return _resolve(self.env_cfg, f"environment config of task {self.id!r}")(play=play)
@@ -51,6 +55,12 @@ class TaskSpec:
         if name not in self.agents:
             raise ConfigError(f"task {self.id!r}: " + unknown_name_message("agent", name, self.agents))
         return _resolve(self.agents[name], f"agent config {name!r} of task {self.id!r}")()
+
+    def demo_path(self) -> Path:
+        """The file of the policy that comes with the task. Raises `ConfigError` when none does."""
+        if self.demo is None:
+            raise ConfigError(f"No policy comes with {self.id}; train one with `lab train {self.id}`.")
+        return package_path(self.demo)
 
 
 class EntryPointGroup:

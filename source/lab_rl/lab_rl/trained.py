@@ -9,6 +9,7 @@ from rsl_rl.models import MLPModel
 
 from lab_core.envs import RLEnv
 from lab_core.errors import LabError
+from lab_core.registry import TaskSpec
 from lab_rl.ppo import RslRlEnv, build_policy
 from lab_rl.runs.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from lab_rl.runs.config import RunCfg, load_run_cfg
@@ -50,7 +51,7 @@ def load_trained(path: Path) -> TrainedPolicy:
     return TrainedPolicy(path, load_checkpoint(path), cfg)
 
 
-def load_latest(root: Path, task: str) -> TrainedPolicy:
+def load_latest(root: Path, task: TaskSpec) -> TrainedPolicy:
     """The latest checkpoint of the latest run below `root`.
 
     Raises:
@@ -58,7 +59,9 @@ def load_latest(root: Path, task: str) -> TrainedPolicy:
     """
     run = latest_run(root)
     if run is None:
+        demo = f" `lab play {task.id} --policy demo` shows the one that comes with the task." if task.demo else ""
         raise LabError(
-            f"No trained policy for {task} in {root}. Train one with `lab train {task}`, or give one with --checkpoint."
+            f"No trained policy for {task.id} in {root}. Train one with `lab train {task.id}`, or give one with "
+            f"--checkpoint.{demo}"
         )
     return load_trained(run.path)

@@ -287,6 +287,27 @@ class TestPlay:
         assert main(["play", TASK, "--policy", policy, "--video", "clip.mp4", "--video-length", "4"]) == 0
         assert (logs.parent / "clip.mp4").is_file()
 
+    def test_an_exported_policy_plays(self, trained, tmp_path, monkeypatch):
+        monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
+        policy = str(tmp_path / "policy.onnx")
+        assert main(["export", str(trained.path), "--output", policy]) == 0
+        argv = ["--policy", policy, "--video", str(tmp_path / "clip.mp4"), "--video-length", "4"]
+        assert main(["play", TASK, *argv]) == 0
+        assert (tmp_path / "clip.mp4").is_file()
+
+    @pytest.mark.parametrize(
+        ("policy", "message"),
+        [
+            ("rnadom", "There is no policy 'rnadom'; use demo, random, zero"),
+            ("nowhere.onnx", "There is no file nowhere.onnx"),
+            ("demo", f"No policy comes with {TASK}; train one with `lab train {TASK}`"),
+        ],
+    )
+    def test_an_unknown_policy_is_refused_before_anything_is_built(self, monkeypatch, capsys, policy, message):
+        monkeypatch.setattr("lab_core.envs.make_env", lambda *_: pytest.fail("it was built"))
+        assert main(["play", TASK, "--policy", policy]) == 1
+        assert message in " ".join(capsys.readouterr().err.split())
+
     def test_viewer_is_opened_with_the_controls_of_the_task_and_closed(self, trained, monkeypatch, capsys):
         viewer = StubViewer()
         monkeypatch.setattr(AnalyticCartpoleBackend, "open_viewer", viewer.open)

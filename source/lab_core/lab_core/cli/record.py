@@ -26,8 +26,8 @@ class RecordOptions:
     """Options of `lab record`, before those of the environment."""
 
     policy: str = "random"
-    """random (uniform in -1 .. 1), zero, FILE.onnx (from `lab export`), or module:function, called with the environment
-    and its observations."""
+    """random (uniform in -1 .. 1), zero, demo (the one that comes with the task), FILE.onnx (from `lab export`), or
+    module:function, called with the environment and its observations."""
     action_noise: float = 0.0
     """Standard deviation of normal noise added to the policy's actions."""
     episodes: int = 10
@@ -83,9 +83,9 @@ def main(argv: list[str]) -> int:
 
 def _record(task: str, args: RecordArguments) -> int:
     from lab_core.envs import check_frontend, make_env
+    from lab_core.policies import find_policy, make_policy
     from lab_core.recorder import DatasetCfg, RecorderCfg, RecorderManager, RetentionCfg
     from lab_core.recorder.collect import EpisodeQuota, collect
-    from lab_core.recorder.policies import make_policy
     from lab_core.recorder.presets import task_terms
     from lab_core.recorder.writer import check_target, dataset_sinks
 
@@ -95,6 +95,7 @@ def _record(task: str, args: RecordArguments) -> int:
     if not 0.0 <= args.action_noise < float("inf"):
         raise LabError(f"--action-noise must be at least 0, got {args.action_noise:g}.")
     device = resolve_device(args.device)
+    described = find_policy(args.policy, get_task(task))
     dataset = DatasetCfg(
         folder=args.output or Path("recordings") / task,
         name=args.name,
@@ -132,7 +133,7 @@ def _record(task: str, args: RecordArguments) -> int:
         stack.callback(_report, writers, dataset.folder)
         stack.callback(lambda: [writer.close() for writer in writers])  # where closing the environment broke off
         stack.callback(env.close)
-        policy = make_policy(args.policy, env, args.action_noise)
+        policy = make_policy(described, env, args.action_noise)
         settings = RecorderCfg(terms=task_terms(env.cfg), retention=RetentionCfg(memory_limit_gib=args.memory_limit))
         env.recorder_manager = recorder = RecorderManager(settings, env)
         writers += dataset_sinks(dataset, env, quota.takes)  # overwrites: nothing else may fail any more

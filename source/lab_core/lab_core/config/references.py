@@ -1,8 +1,10 @@
-"""Functions and classes as text, `module:qualname`, and back."""
+"""What packages hold, as text: functions and classes, `module:qualname`, and files, `package:path/inside/package`."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 from lab_core.errors import ConfigError, nearest
@@ -46,3 +48,15 @@ def resolve_reference(reference: str) -> Any:
             raise ConfigError(f"{module_name!r} has no {qualname!r}{hint}")
         found = getattr(found, name)
     return found
+
+
+def package_path(reference: str) -> Path:
+    """The file that `package:path/inside/package` names, which need not exist. The package is not imported.
+
+    Raises `ConfigError` when there is no such package.
+    """
+    package, _, inside = reference.partition(":")
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(f"{reference!r}: there is no package {package!r}.")
+    return Path(next(iter(spec.submodule_search_locations))) / inside

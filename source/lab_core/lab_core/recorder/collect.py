@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lab_core.envs import RLEnv
+from lab_core.policies import Policy
 from lab_core.recorder.episode import EpisodeInfo
-from lab_core.recorder.policies import Policy
 
 
 class EpisodeQuota:

@@ -109,7 +109,7 @@ def trained_policy(spec: TaskSpec, checkpoint: Path | None, logs: Path) -> Train
     from lab_rl.trained import load_latest, load_trained
 
     if checkpoint is None:
-        return load_latest(runs_root(logs, spec.id, ppo_cfg(spec)), spec.id)
+        return load_latest(runs_root(logs, spec.id, ppo_cfg(spec)), spec)
     trained = load_trained(checkpoint)
     if trained.cfg.task != spec.id:
         raise LabError(f"{trained.path} is a checkpoint of {trained.cfg.task}, not of {spec.id}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
@@ -28,8 +28,9 @@ class PlayOptions:
 
     checkpoint: Path | None = None
     """Checkpoint, or run for its latest one. Without it: the latest run of the task in LOGS."""
-    policy: Literal["trained", "zero", "random"] = "trained"
-    """zero: no action; random: uniform in -1 .. 1. Neither needs a checkpoint."""
+    policy: str = "trained"
+    """trained: that of CHECKPOINT; demo: the one that comes with the task; zero: no action; random: uniform in -1 .. 1;
+    FILE.onnx (from `lab export`); or module:function, called with the environment and its observations."""
     video: str = "none"
     """File for a video instead of the web page; auto (or --video alone): videos/play.mp4 in the run folder."""
     video_length: int = 300
@@ -89,8 +90,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | None:
-    """The policy to play; None for one that needs no training."""
-    if options.option_value(arguments, "--policy") in ("zero", "random"):
+    """The policy of a run to play; None for one that needs no run."""
+    if (options.option_value(arguments, "--policy") or "trained") != "trained":
         return None
     checkpoint = options.option_value(arguments, "--checkpoint")
     logs = options.option_value(arguments, "--logs")
@@ -104,20 +105,23 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
 
     from lab_core.cli.progress import ProgressDisplay
     from lab_core.envs import make_env
+    from lab_core.policies import find_policy, make_policy
     from lab_rl.clip import record_clip
     from lab_rl.ppo import RslRlEnv
     from lab_rl.runs.folder import run_of
 
     console = Console()
     device = options.resolve_device(args.device)
+    described = "" if trained else find_policy(args.policy, get_task(task))
     env = make_env(args.env, device, args.frontend)
     try:
         if args.command is not None:
             _fix_command(task, env, args.command, console)
         if trained is None:
             adapter = RslRlEnv(env)
-            policy = _untrained(adapter, args.policy)
-            console.print(f"{task} with the {args.policy} policy", highlight=False)
+            act = make_policy(described, env)
+            policy = lambda: act(env.get_observations())  # noqa: E731
+            console.print(f"{task} with the {args.policy} policy", highlight=False, soft_wrap=True)
         else:
             adapter, network = trained.attach(env)
             policy = lambda: network(adapter.get_observations())  # noqa: E731
@@ -155,13 +159,6 @@ def _fix_command(task: str, env: RLEnv, values: Sequence[float], console: Consol
         if not component.low <= value <= component.high:
             bounds = f"{component.low:g} .. {component.high:g}"
             console.print(f"{component.name} {value:g} is beyond what the task draws, {bounds}", highlight=False)
-
-
-def _untrained(env: RslRlEnv, kind: str) -> Callable[[], torch.Tensor]:
-    import torch
-
-    actions = torch.zeros(env.num_envs, env.num_actions, device=env.device)
-    return (lambda: actions.uniform_(-1.0, 1.0)) if kind == "random" else (lambda: actions)
 
 
 def _watch(env: RslRlEnv, policy: Callable[[], torch.Tensor], args: PlayArguments, console: Console) -> None:

@@ -14,6 +14,7 @@ ROUGH_GO2 = TaskSpec(
     env_cfg="lab_tasks.velocity.go2:go2_rough_env_cfg",
     agents={"ppo": "lab_tasks.velocity.agents:go2_rough_ppo_cfg"},
     description="Follow velocity commands with a Unitree Go2 over stairs, boxes, slopes and rubble.",
+    demo="lab_tasks:demos/velocity_rough_go2.onnx",
 )
 
 FLAT_ANYMAL_C = TaskSpec(

@@ -1,4 +1,4 @@
-"""What acts while episodes are recorded."""
+"""What acts in an environment that learns nothing: while episodes are recorded, or somebody watches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,26 @@ from lab_core.seeding import make_generator
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
+    from lab_core.registry import TaskSpec
 
 Policy = Callable[[dict[str, Any]], torch.Tensor]
 """Observations -> actions (N, A)."""
+
+
+def find_policy(description: str, task: TaskSpec) -> str:
+    """Returns what :func:`make_policy` takes for what a user asks for; ``demo`` is the policy that comes with ``task``.
+
+    Raises:
+        ConfigError: there is none. To be said before the environment is built.
+    """
+    if description == "demo":
+        return str(task.demo_path())
+    if description.endswith(".onnx"):
+        if not Path(description).exists():
+            raise ConfigError(f"There is no file {description}.")
+    elif description not in ("zero", "random") and ":" not in description:
+        raise _unknown(description)
+    return description
 
 
 def make_policy(description: str, env: RLEnv, noise: float = 0.0) -> Policy:
@@ -45,9 +62,7 @@ def make_policy(description: str, env: RLEnv, noise: float = 0.0) -> Policy:
     elif ":" in description:
         policy = _scripted(description, env)
     else:
-        raise ConfigError(
-            f"There is no policy {description!r}; use random, zero, FILE.onnx (from `lab export`) or module:function."
-        )
+        raise _unknown(description)
 
     def act(observations: dict[str, Any]) -> torch.Tensor:
         actions = policy(observations)
@@ -59,6 +74,12 @@ def make_policy(description: str, env: RLEnv, noise: float = 0.0) -> Policy:
         return actions
 
     return act
+
+
+def _unknown(description: str) -> ConfigError:
+    return ConfigError(
+        f"There is no policy {description!r}; use demo, random, zero, FILE.onnx (from `lab export`) or module:function."
+    )
 
 
 class OnnxPolicy:
