@@ -249,6 +249,19 @@ def test_row_4_7_a_minimum_between_resets_acts_at_once():
     assert recordings(env) == 1
 
 
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_events_without_a_pause_act_at_every_reset_also_when_the_counter_was_set_back(frontend):
+    cfg = cartpole()
+    cfg.events["reset_cart"].params["position_range"] = (0.5, 0.5)
+    env = make_env(cfg, frontend=frontend)
+    cart = env.scene["robot"].data.joint_pos[:, 0]
+    for counter in (100, 0):
+        env.common_step_counter = counter
+        cart.fill_(10.0)
+        env.step(torch.zeros(N, 1))
+        assert (cart == 0.5).all()
+
+
 def test_noise_clip_and_scale_change_without_a_new_recording(device):
     cfg = cartpole()
     cfg.observations["policy"].enable_corruption = True

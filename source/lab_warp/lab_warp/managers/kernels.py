@@ -184,7 +184,9 @@ def choose_due(
     term, env = wp.tid()
     last = last_step[term, env]
     now = step_count[0]
-    acts = reset_mask[env] and (last == wp.int64(-1) or now - last >= min_steps[term])
+    pause = min_steps[term]
+    # Without a pause always, also where somebody has set the counter back.
+    acts = reset_mask[env] and (pause == wp.int64(0) or last == wp.int64(-1) or now - last >= pause)
     due[term, env] = acts
     if acts:
         last_step[term, env] = now
