@@ -296,6 +296,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
         for actuators in self._actuators.values():
             actuators.reset(everywhere, self._rng.state)
         self._wrenches = [ExternalWrench(entity, self._model) for entity in self._entities.values()]
+        for wrench in self._wrenches:
+            wrench.clear(everywhere)
         self._bind_sensors()
         self.non_finite.zero_()
         self._health.clear()

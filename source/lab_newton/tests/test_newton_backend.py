@@ -287,6 +287,7 @@ def test_rebuild_equals_a_new_backend_and_keeps_the_buffers(rover, shared_rover,
     backend.rebuild_callbacks.append(lambda: called.append(True))
     robot(backend).joint_pos_target.fill_(0.4)
     robot(backend).joint_stiffness.fill_(1.0)
+    robot(backend).body_wrench_w.fill_(0.5)
     backend.step(4)
     backend.rebuild()
     assert called == [True]
