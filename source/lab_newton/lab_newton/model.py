@@ -171,10 +171,11 @@ def _refuse_actuators(world: newton.ModelBuilder, name: str, path: Path) -> None
             f"Entity {name!r}: {str(path)!r} has an <actuator> section. Remove it: the actuators of a robot are set in "
             f"entities[{name!r}].actuators."
         )
-    # Drives of URDF and USD files end up here.
+    # Drives of URDF and USD files end up here. MuJoCo would have an actuator per drive, even of one without gains.
     for dof in range(len(world.joint_target_ke)):
         world.joint_target_ke[dof] = 0.0
         world.joint_target_kd[dof] = 0.0
+        world.joint_target_mode[dof] = newton.JointTargetMode.NONE
 
 
 def _layout(world: newton.ModelBuilder, name: str, first_joint: int, first_body: int) -> EntityLayout:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import warp as wp
+from newton.solvers import SolverMuJoCo
 
 from lab_core.errors import ConfigError
 from lab_core.scene import SceneCfg
@@ -125,3 +126,4 @@ def test_a_urdf_file_is_read_and_its_drives_are_left_out(build):
     assert layouts["robot"].body_names == ("base", "rod")
     assert not layouts["robot"].floating
     assert not model.joint_target_ke.numpy().any() and not model.joint_target_kd.numpy().any()
+    assert SolverMuJoCo(model).mjw_model.nactuator == 0
