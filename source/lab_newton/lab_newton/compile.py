@@ -39,7 +39,8 @@ MUJOCO_MODULES = (
     "lab_newton.kernels",
     "lab_newton.properties",
 )
-"""Modules that every MuJoCo Warp model needs, those that take longest first."""
+"""Modules that MuJoCo Warp models need, those that take longest first. Models without passive forces could do without
+``derivative`` and ``passive``."""
 
 
 def compile_modules(names: Sequence[str], device: wp.Device, progress: Progress) -> None:

@@ -169,7 +169,7 @@ def _refuse_actuators(world: newton.ModelBuilder, name: str, path: Path) -> None
     if world.custom_attributes["mujoco:actuator_trntype"].values:
         raise ConfigError(
             f"Entity {name!r}: {str(path)!r} has an <actuator> section. Remove it: the actuators of a robot are set in "
-            f"entities[{name!r}].actuators."
+            f"scene.entities[{name!r}].actuators."
         )
     # Drives of URDF and USD files end up here. MuJoCo would have an actuator per drive, even of one without gains.
     for dof in range(len(world.joint_target_ke)):

@@ -73,7 +73,7 @@ def test_an_unknown_kind_of_file_is_refused(build):
 def test_motors_in_the_file_are_refused(build):
     body = f'<body name="b">{HINGE.format(joint="j")}</body>'
     motor = '<actuator><position joint="j" kp="100"/></actuator>'
-    with pytest.raises(ConfigError, match=r"<actuator> section.*entities\['robot'\]\.actuators"):
+    with pytest.raises(ConfigError, match=r"<actuator> section.*scene\.entities\['robot'\]\.actuators"):
         build(mjcf(body, motor))
 
 

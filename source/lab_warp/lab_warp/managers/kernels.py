@@ -329,11 +329,3 @@ def clear_counter(mask: wp.array[wp.bool], counter: wp.array[wp.int64]):
     env = wp.tid()
     if mask[env]:
         counter[env] = wp.int64(0)
-
-
-@wp.kernel
-def count_mask(mask: wp.array[wp.bool], count: wp.array[wp.int32]):
-    """Adds the number of environments in ``mask`` to ``count`` (1,). Launch over N."""
-    env = wp.tid()
-    if mask[env]:
-        wp.atomic_add(count, 0, 1)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 class Island:
     """A call between two graphs, with a name for the report."""
 
-    warp_capturable = False
-
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.__qualname__ = name
         self._function = function
