@@ -48,12 +48,19 @@ def build_model(
         contact_gap: Shapes closer than twice this are in contact for the solver, without touching [m].
 
     Raises:
-        ConfigError: a model file is missing or broken, or holds something that entities do not support.
+        ConfigError: a model file is missing or broken, or holds something that entities do not support; or a fixed
+            base is to stand on generated terrain.
     """
     world = _new_builder(gravity, contact_gap)
     layouts = {name: _add_entity(world, name, cfg) for name, cfg in scene.entities.items()}
     if not layouts:
         raise ConfigError("scene.entities is empty: the Newton backend needs at least one articulation.")
+    fixed = [name for name, layout in layouts.items() if not layout.floating]
+    if fixed and scene.terrain is not None:
+        raise ConfigError(
+            f"Entity {fixed[0]!r} is fixed to the world, and on generated terrain every environment has a place of its "
+            "own, where only floating roots can be put. Use a plane: scene.ground in place of scene.terrain."
+        )
     builder = _new_builder(gravity, contact_gap)
     builder.replicate(world, num_envs)
     ground.add_to(builder)

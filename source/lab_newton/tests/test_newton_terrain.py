@@ -52,7 +52,7 @@ def scene_cfg(entity: str, height: float, **settings) -> SceneCfg:
     cfg = ArticulationCfg(
         asset=str(ASSETS / f"{entity}.xml"),
         init_state=InitialStateCfg(pos=(0.0, 0.0, height)),
-        actuators={} if entity == "ball" else {"legs": legs},
+        actuators={"legs": legs} if entity == "walker" else {},
     )
     defaults = {"ground": None, "terrain": terrain_cfg(), "entities": {"robot": cfg}}
     return SceneCfg(**(defaults | settings))
@@ -234,13 +234,18 @@ def test_plane_and_terrain_at_once_are_refused():
         make(scene_cfg("ball", RADIUS, ground=GroundCfg()), CPU)
 
 
+def test_a_fixed_base_on_a_terrain_is_refused():
+    """It would stand in the middle of the world in all environments, not at their origins."""
+    with pytest.raises(ConfigError, match="'robot' is fixed to the world.*scene.ground in place of scene.terrain"):
+        make(scene_cfg("cart_pole", 2.0), CPU)
+
+
 def test_the_convex_hull_of_a_terrain_is_refused():
     with pytest.raises(ConfigError, match="convex hull.*'newton'.*heightfield"):
         make(scene_cfg("ball", RADIUS), CPU, solver=MuJoCoSolverCfg(collisions="mujoco"))
 
 
 def test_friction_of_the_terrain_reaches_the_physics():
-    """With friction below tan(slope) a walker slides. The larger friction of two bodies counts: both are small here."""
     scene = scene_cfg("walker", 0.24)
     scene.terrain.friction = 0.05
     backend = make(scene, CPU)
