@@ -11,7 +11,8 @@ import pytest
 import torch
 from mujoco_warp import DisableBit
 
-from lab_core.scene import ArticulationCfg, InitialStateCfg
+from lab_core.scene import ArticulationCfg, InitialStateCfg, SceneCfg
+from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 
 LEFT_OUT = DisableBit.ACTUATION | DisableBit.SPRING | DisableBit.DAMPER
@@ -74,11 +75,17 @@ def test_a_model_with_one_of_them_keeps_them(build, here, there):
     assert flags(backend) & LEFT_OUT == 0
 
 
-@pytest.mark.parametrize("device", ["cpu"], indirect=True)
-def test_a_single_free_body_keeps_its_implicit_gyroscopic_forces(make_rover):
-    start = InitialStateCfg(pos=(0.0, 0.0, 0.5))
-    ball = ArticulationCfg(asset=str(ASSETS / "ball.xml"), init_state=start, actuators={})
-    assert flags(make_rover(num_envs=1, entity=ball)) & LEFT_OUT == 0
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_free_body_without_joints_keeps_its_implicit_gyroscopic_forces(alone, tmp_path, rover_cfg):
+    """Alone, and beside a robot that could do without."""
+    asset = tmp_path / "robot.xml"
+    asset.write_text(UNDAMPED)
+    start = InitialStateCfg(pos=(0.0, 0.0, 2.0))
+    entities = {"ball": ArticulationCfg(asset=str(ASSETS / "ball.xml"), init_state=start, actuators={})}
+    if not alone:
+        entities["robot"] = replace(rover_cfg, asset=str(asset))
+    cfg = NewtonCfg(dt=0.005, solver=MuJoCoSolverCfg(njmax=96, nconmax=32))
+    assert flags(NewtonBackend(cfg, SceneCfg(entities=entities), 1, torch.device("cpu"))) & LEFT_OUT == 0
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
