@@ -162,6 +162,13 @@ class TestMerge:
             merge([source, RecordedDataset(tmp_path / "heavy")], tmp_path / "all.hdf5")
         assert not (tmp_path / "all.hdf5").exists()
 
+    def test_a_recording_is_taken_once(self, source, tmp_path):
+        (tmp_path / "again").symlink_to(source.path.absolute())
+        for again in (source.path, source.files[0][0], tmp_path / "again"):
+            with pytest.raises(DatasetError, match=r"dataset-00000.hdf5 is given twice"):
+                merge([source, RecordedDataset(again)], tmp_path / "all.hdf5")
+        assert not (tmp_path / "all.hdf5").exists()
+
     def test_an_existing_file_stays(self, source, tmp_path):
         (tmp_path / "all.hdf5").write_text("mine")
         with pytest.raises(DatasetError, match="all.hdf5 exists; choose another name"):

@@ -111,7 +111,11 @@ def check(argv: list[str]) -> int:
         problems = check_recording(dataset, progress.update)
     for problem in problems:
         print(problem)
-    print(f"{len(problems)} problems." if problems else f"{len(dataset)} episodes, no problem found.")
+    print(
+        f"{len(problems)} problem{'s' * (len(problems) > 1)}."
+        if problems
+        else f"{len(dataset)} episodes, no problem found."
+    )
     return 1 if problems else 0
 
 

@@ -30,7 +30,8 @@ def merge(sources: Sequence[RecordedDataset], output: Path, report: Report = lam
     :func:`common_config`.
 
     Raises:
-        DatasetError: they come from other robots, physics or formats, hold other keys, or ``output`` exists.
+        DatasetError: they come from other robots, physics or formats, hold other keys, two of them share a file, or
+            ``output`` exists.
     """
     _check_compatible(sources)
     picks = [(source, index) for source in sources for index in range(len(source))]
@@ -164,7 +165,12 @@ def _copy(picks: Sequence[tuple[RecordedDataset, int]], file: h5py.File, config:
 
 def _check_compatible(sources: Sequence[RecordedDataset]) -> None:
     first = sources[0]
+    files: set[Path] = set()
     for source in sources:
+        for path, _ in source.files:
+            if path.resolve() in files:
+                raise DatasetError(f"{path} is given twice; its episodes would be there twice, too.")
+            files.add(path.resolve())
         if not len(source):
             raise DatasetError(f"{source.path} holds no episodes.")
         for name in _MUST_AGREE:
