@@ -61,6 +61,17 @@ def plugin(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
 
+def test_modules_of_the_present_folder_are_found_last(plugin, tmp_path):
+    """As by `--policy module:function`; the installed command itself does not look there."""
+    (tmp_path / "cli_own.py").write_text("print('found')")
+    (tmp_path / "textwrap.py").write_text("raise AssertionError('hides the library')")
+    code = (
+        "import sys\nsys.path.remove('')\nfrom lab_core.cli import main\nmain(['--version'])\nimport cli_own, textwrap"
+    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 0 and process.stdout.endswith("found\n"), process.stderr
+
+
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
 def test_help_lists_commands_with_their_first_line(plugin, argv, capsys):
     assert main(argv) == 0

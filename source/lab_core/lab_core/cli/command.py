@@ -30,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 success, 1 an error that the user can act upon (`LabError`, printed in one line; all of it with `LAB_DEBUG=1`),
     2 a wrong command or option, 130 Ctrl-C, 141 when the reader of its output has gone.
     """
+    if "" not in sys.path:  # last, so that `module:function` finds files of the present folder and hides nothing
+        sys.path.append("")
     streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
     try:
         try:
