@@ -308,6 +308,16 @@ class TestPlay:
         assert main(["play", TASK, "--policy", policy]) == 1
         assert message in " ".join(capsys.readouterr().err.split())
 
+    @pytest.mark.parametrize("count", [["--steps", "0"], ["--video-length", "0"], ["--video-length", "-3"]])
+    def test_impossible_counts_are_refused_before_anything_is_built(self, logs, monkeypatch, capsys, count):
+        monkeypatch.setattr("lab_core.envs.make_env", lambda *_: pytest.fail("it was built"))
+        assert main(["play", TASK, "--policy", "zero", "--video", "clip.mp4", *count]) == 1
+        assert f"{count[0]} must be at least 1, got {count[1]}." in capsys.readouterr().err
+        if count[0] == "--video-length":
+            assert main(["train", TASK, *count]) == 1
+            assert f"{count[0]} must be at least 1, got {count[1]}." in capsys.readouterr().err
+        assert not logs.exists()
+
     def test_viewer_is_opened_with_the_controls_of_the_task_and_closed(self, trained, monkeypatch, capsys):
         viewer = StubViewer()
         monkeypatch.setattr(AnalyticCartpoleBackend, "open_viewer", viewer.open)

@@ -43,6 +43,14 @@ def is_given(argv: Sequence[str], option: str) -> bool:
     return any(argument.partition("=")[0] == option for argument in argv)
 
 
+def check_counts(args: Any, *names: str) -> None:
+    """Raises `LabError` for an option of `args` that is given and is not at least 1."""
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise LabError(f"--{name.replace('_', '-')} must be at least 1, got {value}.")
+
+
 def asks_for_help(argv: Sequence[str]) -> bool:
     """Whether `argv` asks for the help text, which needs no trained policy."""
     return bool({"-h", "--help"} & set(argv))

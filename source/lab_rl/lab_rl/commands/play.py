@@ -78,6 +78,7 @@ def main(argv: Sequence[str]) -> int:
     from lab_core.video import VideoRecorder
 
     check_frontend(args.frontend)
+    options.check_counts(args, "video_length", "steps")
     if args.video not in ("auto", "none"):
         VideoRecorder(args.video, fps=30).close()  # so that a wrong file shows before the environment is built
     if args.num_envs is not None:

@@ -93,6 +93,7 @@ def main(argv: Sequence[str]) -> int:
     )
     cfg = _resolve(RunCfg(task=task, device=device, frontend=args.frontend, env=args.env, agent=args.agent), args)
     check_frontend(cfg.frontend)
+    options.check_counts(args, "video_length")
     if run is not None and cfg.device.partition(":")[0] != device.partition(":")[0]:
         raise LabError(
             f"{run.path} was trained on {device} and cannot go on on {cfg.device}: "
