@@ -12,6 +12,7 @@ from pathlib import Path
 import newton
 import warp as wp
 
+from lab_core.config import package_path
 from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationCfg, SceneCfg
 from lab_newton.terrain import Ground
@@ -74,12 +75,9 @@ def asset_path(asset: str) -> Path:
     Raises:
         ConfigError: there is no such package, variable or file.
     """
-    package, separator, inside = asset.partition(":")
+    package, separator, _ = asset.partition(":")
     if separator and package.isidentifier() and len(package) > 1:  # one letter: a drive of Windows
-        spec = importlib.util.find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
-            raise ConfigError(f"Asset {asset!r}: there is no package {package!r}.")
-        path = Path(next(iter(spec.submodule_search_locations))) / inside
+        path = package_path(asset)
     else:
         for name in re.findall(r"\$(\w+)", asset):
             if name not in os.environ:
@@ -121,22 +119,24 @@ def _add_entity(world: newton.ModelBuilder, name: str, cfg: ArticulationCfg) -> 
 
 def _import_file(world: newton.ModelBuilder, path: Path, cfg: ArticulationCfg) -> None:
     pose = wp.transform(wp.vec3(*cfg.init_state.pos), wp.quat(*cfg.init_state.quat))
+    floating = None if cfg.fixed_base is None else not cfg.fixed_base
     suffix = path.suffix.lower()
     if suffix in (".xml", ".mjcf"):
         world.add_mjcf(
             str(path),
             xform=pose,
+            floating=floating,
             override_root_xform=True,
             parse_mujoco_options=False,
             enable_self_collisions=cfg.self_collision,
         )
     elif suffix == ".urdf":
-        world.add_urdf(str(path), xform=pose, enable_self_collisions=cfg.self_collision)
+        world.add_urdf(str(path), xform=pose, floating=floating, enable_self_collisions=cfg.self_collision)
     elif suffix in (".usd", ".usda", ".usdc"):
         if importlib.util.find_spec("pxr") is None:
             raise ConfigError(f"{str(path)!r} is a USD file, which needs the importers of Newton: "
                               "pip install 'newton[importers]'.")  # fmt: skip
-        world.add_usd(str(path), xform=pose, enable_self_collisions=cfg.self_collision)
+        world.add_usd(str(path), xform=pose, floating=floating, enable_self_collisions=cfg.self_collision)
     else:
         raise ConfigError(f"{str(path)!r} is no .xml, .mjcf, .urdf, .usd, .usda or .usdc file.")
 

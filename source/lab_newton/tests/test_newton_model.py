@@ -25,10 +25,10 @@ def mjcf(body: str, rest: str = "") -> str:
 def build(tmp_path: Path, rover_cfg):
     """Builds one world of a robot whose model file has the given text."""
 
-    def build(text: str, suffix: str = ".xml"):
+    def build(text: str, suffix: str = ".xml", **settings):
         file = tmp_path / f"robot{suffix}"
         file.write_text(text)
-        scene = SceneCfg(entities={"robot": replace(rover_cfg, asset=str(file), actuators={})})
+        scene = SceneCfg(entities={"robot": replace(rover_cfg, asset=str(file), actuators={}, **settings)})
         device = wp.get_device("cpu")
         return build_model(scene, (0.0, 0.0, -9.81), 1, device, Ground(scene, None, "mesh", device))
 
@@ -113,17 +113,34 @@ def test_options_of_the_file_do_not_change_the_world(build):
     assert model.gravity.numpy()[0].tolist() == pytest.approx([0.0, 0.0, -9.81])
 
 
-def test_a_urdf_file_is_read_and_its_drives_are_left_out(build):
-    text = """<robot name="arm">
-      <link name="base"/>
-      <link name="rod"><inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>
-      </inertial></link>
+INERTIAL = '<inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>'
+URDF = f"""<robot name="arm">
+      <link name="base">{INERTIAL}</link>
+      <link name="rod">{INERTIAL}</link>
       <joint name="elbow" type="revolute"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/>
       <limit lower="-1" upper="1" effort="10" velocity="1"/></joint>
     </robot>"""
-    model, layouts = build(text, suffix=".urdf")
+
+
+def test_a_urdf_file_is_read_and_its_drives_are_left_out(build):
+    model, layouts = build(URDF, suffix=".urdf")
     assert layouts["robot"].joint_names == ("elbow",)
     assert layouts["robot"].body_names == ("base", "rod")
     assert not layouts["robot"].floating
     assert not model.joint_target_ke.numpy().any() and not model.joint_target_kd.numpy().any()
     assert SolverMuJoCo(model).mjw_model.nactuator == 0
+
+
+def test_the_base_of_a_urdf_file_may_float(build):
+    model, layouts = build(URDF, suffix=".urdf", fixed_base=False)
+    assert layouts["robot"].floating and layouts["robot"].joint_names == ("elbow",)
+    assert model.joint_q.numpy()[:3] == pytest.approx([0.0, 0.0, 0.5]), "it starts where the configuration says"
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_a_floating_robot_can_be_hung_up(make_rover, rover_cfg):
+    backend = make_rover(num_envs=2, entity=replace(rover_cfg, fixed_base=True))
+    backend.step(50)
+    data = backend.articulations["robot"]
+    assert data.fixed_base and data.joint_names == ("shoulder", "wrist", "tail")
+    assert data.root_link_pose_w[:, 2].tolist() == pytest.approx([0.5, 0.5])

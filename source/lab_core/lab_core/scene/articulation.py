@@ -55,6 +55,8 @@ class ArticulationCfg:
     """Soft limits are the middle of the range plus and minus this share of half the range."""
     self_collision: bool = True
     """Whether the robot's bodies may touch each other."""
+    fixed_base: bool | None = None
+    """Whether the root is fixed to the world. None: as the model file says; URDF files do not, and their root is fixed."""
 
 
 class Articulation:
