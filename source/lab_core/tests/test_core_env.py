@@ -331,6 +331,17 @@ def test_stored_state_of_another_environment_is_refused():
         make(4).load_state_dict(make(8).state_dict())
 
 
+def test_startup_events_act_again_when_the_physics_is_rebuilt():
+    """It has the properties of the configuration then."""
+    calls = []
+    cfg = analytic_cartpole_env_cfg(num_envs=2)
+    cfg.events["startup"] = EventTermCfg(func=lambda env, mask: calls.append(mask.tolist()), mode="startup")
+    env = cfg.build()
+    assert calls == [[True, True]]
+    env.physics.rebuild()
+    assert calls == [[True, True]] * 2
+
+
 def test_interval_events_act_before_the_observation():
     def shift(env, mask):
         position = env.scene["robot"].data.joint_pos.clone()

@@ -103,6 +103,8 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.recorder_manager: NullRecorderManager = NullRecorderManager()
         self._load_managers()
         self.event_manager.apply("startup")
+        # A physics that was built anew has the properties of the configuration.
+        self.physics.rebuild_callbacks.append(lambda: self.event_manager.apply("startup"))
         self.reset()
         if self.cfg.recorder is not None:
             self.recorder_manager = RecorderManager(self.cfg.recorder, self)

@@ -179,7 +179,10 @@ class PhysicsBackend(ABC):
 
     @abstractmethod
     def rebuild(self) -> None:
-        """Builds the engine anew (model, solver, recordings) from the configuration; every world is at its default."""
+        """Builds the engine anew (model, solver, recordings) from the configuration; every world is at its default.
+
+        The environment then applies its startup events again.
+        """
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
