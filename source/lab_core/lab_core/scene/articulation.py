@@ -56,7 +56,7 @@ class ArticulationCfg:
     self_collision: bool = True
     """Whether the robot's bodies may touch each other."""
     fixed_base: bool | None = None
-    """Whether the root is fixed to the world. None: as the model file says; URDF files do not, and their root is fixed."""
+    """Whether the root is fixed to the world. None: as the model file says; in a URDF file it is fixed."""
 
 
 class Articulation:
