@@ -124,8 +124,10 @@ def _walk(root: Any) -> Iterator[tuple[str, _Leaf]]:
         seen[id(value)] = value
         children: Iterable[tuple[Any, Any]]
         if isinstance(value, Stateful):
+            excluded = _merged(type(value), "_state_exclude")
             for name in _merged(type(value), "_state_fields"):
-                yield _join(path, name), _Field(value, name)
+                if name not in excluded:
+                    yield _join(path, name), _Field(value, name)
             children = value._state_items()
         elif isinstance(value, torch.nn.Module):
             children = [*value.named_parameters(), *value.named_buffers()]

@@ -51,7 +51,7 @@ def changes_between(before: Any, after: Any) -> dict[str, Any]:
         if type(one) is type(value) and (is_dataclass_instance(value) or isinstance(value, Mapping)):
             if nested := changes_between(one, value):
                 changes[key] = nested
-        elif not same_values(one, value):
+        elif not equal_values(one, value):
             changes[key] = copy.deepcopy(value)
     return changes
 
@@ -62,6 +62,13 @@ def same_values(a: Any, b: Any) -> bool:
         return bool(a == b)
     except (RuntimeError, ValueError):  # tensors and arrays have no single truth value
         return False
+
+
+def equal_values(a: Any, b: Any) -> bool:
+    """Whether two settings are equal; tensors and arrays are if all their numbers are."""
+    if type(a) is type(b) and hasattr(a, "shape") and a.shape == b.shape:
+        return bool((a == b).all())
+    return same_values(a, b)
 
 
 def _entries(value: Any) -> dict[str, Any]:

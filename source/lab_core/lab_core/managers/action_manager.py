@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lab_core.managers.built_term_manager import BuiltTermManager
+from lab_core.managers.changed_settings import ChangeableTerm
 from lab_core.managers.errors import TermError
 from lab_core.managers.finite_action import FiniteActionCheck
 from lab_core.managers.manager_base import format_table
 from lab_core.masks import masked_copy_
-from lab_core.state import Stateful
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -32,18 +32,15 @@ class ActionTermCfg:
         raise NotImplementedError(f"{type(self).__name__} does not say which action term it configures.")
 
 
-class ActionTerm(Stateful, ABC):
+class ActionTerm(ChangeableTerm, ABC):
     """Turns some columns of the action into targets of one entity.
 
     Raises:
         UnknownNameError: the scene has no such entity.
     """
 
-    cfg: Any
-    """Configuration in use, of the class that built the term."""
-
     def __init__(self, cfg: ActionTermCfg, env: RLEnv) -> None:
-        self.cfg = cfg
+        super().__init__(cfg)
         self._env = env
         self._asset = env.scene[cfg.asset_name]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lab_core.config import MISSING, changes_between, to_dict, update_from_dict
+from lab_core.config import MISSING
 from lab_core.managers.built_term_manager import BuiltTermManager
+from lab_core.managers.changed_settings import ChangeableTerm
 from lab_core.managers.manager_base import check_range, check_tensor, format_table
 from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_, masked_mean
 from lab_core.sampling import uniform
-from lab_core.state import Stateful
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv
@@ -34,17 +33,12 @@ class CommandTermCfg:
         raise NotImplementedError(f"{type(self).__name__} does not say which command term it configures.")
 
 
-class CommandTerm(Stateful, ABC):
+class CommandTerm(ChangeableTerm, ABC):
     """Draws and updates one command. Subclasses define :attr:`command` and the three hooks below it."""
-
-    cfg: Any
-    """Configuration in use, of the class that built the term."""
-    _state_fields = ("changed_settings",)
 
     def __init__(self, cfg: CommandTermCfg, env: RLEnv) -> None:
         check_range(cfg.resampling_time_range, "resampling_time_range")
-        self.cfg = cfg
-        self._initial_cfg = copy.deepcopy(cfg)
+        super().__init__(cfg)
         self._env = env
         self.time_left = torch.zeros(env.num_envs, device=env.device)
         """(N,) time until the next command [s]."""
@@ -74,21 +68,6 @@ class CommandTerm(Stateful, ABC):
         """Takes over a changed configuration of the same class; ranges act on the next draw."""
         check_range(cfg.resampling_time_range, "resampling_time_range")
         self.cfg = cfg
-
-    @property
-    def changed_settings(self) -> dict[str, Any]:
-        """Settings that a curriculum has changed since the term was built, nested as in the configuration.
-
-        Only these are saved, so that an edited configuration counts. Assigning them changes the settings in use.
-        """
-        return to_dict(changes_between(self._initial_cfg, self.cfg))
-
-    @changed_settings.setter
-    def changed_settings(self, changes: Mapping[str, Any]) -> None:
-        if changes or self.changed_settings:
-            cfg = copy.deepcopy(self._initial_cfg)
-            update_from_dict(cfg, changes)
-            self.set_cfg(cfg)
 
     def compute(self, dt: float) -> None:
         """Moves on by ``dt`` seconds: timers, new commands where the time is up, and their adaptation to the state."""

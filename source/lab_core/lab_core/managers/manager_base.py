@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 
-from lab_core.config import MISSING, same_values
+from lab_core.config import MISSING, equal_values, load_yaml, same_values
 from lab_core.errors import unknown_name_message
+from lab_core.managers.changed_settings import settings_as_text
 from lab_core.managers.errors import TermError, UnknownTermError
 from lab_core.managers.scene_entity_cfg import resolve_scene_entities
 from lab_core.managers.signature import complete_params
@@ -68,10 +69,12 @@ class ManagerBase(Stateful, Generic[CfgT]):
     leading: ClassVar[tuple[str, ...]] = ("env",)
     """Arguments that the manager passes to a term by position."""
     cfg_type: ClassVar[type[TermCfg]] = TermCfg
+    _state_fields = ("changed_settings",)
 
     def __init__(self, cfg: Mapping[str, CfgT | None], env: RLEnv) -> None:
         self._env = env
         self._cfgs: dict[str, CfgT] = {}
+        self._initial_cfgs: dict[str, CfgT] = {}
         self._class_terms: dict[str, ManagerTermBase] = {}
         self._built_from: dict[str, tuple[Any, dict[str, Any]]] = {}
         """Class term -> class and parameters that it was built from."""
@@ -134,6 +137,26 @@ class ManagerBase(Stateful, Generic[CfgT]):
             self._class_terms.pop(name, None)
         self._cfgs[name] = cfg
 
+    @property
+    def changed_settings(self) -> dict[str, str]:
+        """Term -> settings that differ from the configuration that it was built from, as YAML.
+
+        Only these are saved, so that an edited configuration counts. Assigning them changes the settings in use.
+        """
+        texts = {name: settings_as_text(self._changed_fields(name), self._what(name)) for name in self._cfgs}
+        return {name: text for name, text in texts.items() if text}
+
+    @changed_settings.setter
+    def changed_settings(self, changes: Mapping[str, str]) -> None:
+        for name in changes:
+            self._require(name)
+        for name, initial in self._initial_cfgs.items():
+            if name in changes or self._changed_fields(name):
+                values = load_yaml(changes[name]) if name in changes else {}
+                if "func" not in values:
+                    values["params"] = initial.params | values.get("params", {})
+                self.set_term_cfg(name, replace(initial, **values))
+
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         """Starts a new episode in the environments of ``mask`` (N,) bool; other rows stay bitwise unchanged.
 
@@ -162,6 +185,23 @@ class ManagerBase(Stateful, Generic[CfgT]):
     def _what(self, name: str) -> str:
         return f"{self.kind} term {name!r}"
 
+    def _changed_fields(self, name: str) -> dict[str, Any]:
+        """Fields of a term's configuration that differ from what it was built from; of ``params`` those that do."""
+        initial, cfg = self._initial_cfgs[name], self._cfgs[name]
+        changes = {
+            field.name: getattr(cfg, field.name)
+            for field in fields(cfg)
+            if not equal_values(getattr(initial, field.name), getattr(cfg, field.name))
+        }
+        if "func" in changes:  # the other function has other parameters
+            changes["params"] = cfg.params
+        elif "params" in changes:
+            params = changes["params"]
+            changes["params"] = {
+                key: params[key] for key in params if not equal_values(initial.params[key], params[key])
+            }
+        return changes
+
     def _call(self, name: str, *args: Any) -> Any:
         cfg = self._cfgs[name]
         func = self._class_terms.get(name, cfg.func)
@@ -182,6 +222,7 @@ class ManagerBase(Stateful, Generic[CfgT]):
         if isinstance(cfg.func, type):
             self._build_class_term(name, cfg)
         self._cfgs[name] = cfg
+        self._initial_cfgs[name] = copy.deepcopy(cfg, {id(cfg.func): cfg.func})
 
     def _checked_copy(self, name: str, cfg: CfgT) -> CfgT:
         what = self._what(name)

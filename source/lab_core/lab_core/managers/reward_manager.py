@@ -32,11 +32,9 @@ class RewardManager(ManagerBase[RewardTermCfg]):
 
     kind = "reward"
     cfg_type = RewardTermCfg
-    _state_fields = ("changed_weights",)
 
     def __init__(self, cfg: Mapping[str, RewardTermCfg | None], env: RLEnv) -> None:
         super().__init__(cfg, env)
-        self._initial_weights = self.weights
         size = (self.num_envs, len(self._cfgs))
         self.step_reward = torch.zeros(size, device=self.device)
         """(N, K) weighted terms of the latest step, per second."""
@@ -61,15 +59,6 @@ class RewardManager(ManagerBase[RewardTermCfg]):
             check_number(weight, f"The weight of {self._what(name)}")
         for name, weight in weights.items():
             self._cfgs[name].weight = weight
-
-    @property
-    def changed_weights(self) -> dict[str, float]:
-        """Weights that differ from the configuration; only these are saved, so that an edited configuration counts."""
-        return {name: weight for name, weight in self.weights.items() if weight != self._initial_weights[name]}
-
-    @changed_weights.setter
-    def changed_weights(self, weights: Mapping[str, float]) -> None:
-        self.weights = self._initial_weights | dict(weights)
 
     def compute(self, dt: float) -> torch.Tensor:
         """Evaluates the terms after a step of ``dt`` seconds.

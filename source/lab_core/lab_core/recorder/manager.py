@@ -55,6 +55,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
 
     kind = "recorder"
     cfg_type = RecorderTermCfg
+    _state_exclude = ("changed_settings",)  # as below: recorders may differ between a run and its continuation
 
     def __init__(self, cfg: RecorderCfg, env: RLEnv, sinks: Sequence[EpisodeSink] = ()) -> None:
         check_complete(cfg)
