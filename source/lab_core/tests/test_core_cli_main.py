@@ -64,9 +64,9 @@ def plugin(tmp_path, monkeypatch):
 def test_modules_of_the_present_folder_are_found_last(plugin, tmp_path):
     """As by `--policy module:function`; the installed command itself does not look there."""
     (tmp_path / "cli_own.py").write_text("print('found')")
-    (tmp_path / "textwrap.py").write_text("raise AssertionError('hides the library')")
+    (tmp_path / "colorsys.py").write_text("raise AssertionError('hides the library')")
     code = (
-        "import sys\nsys.path.remove('')\nfrom lab_core.cli import main\nmain(['--version'])\nimport cli_own, textwrap"
+        "import sys\nsys.path.remove('')\nfrom lab_core.cli import main\nmain(['--version'])\nimport cli_own, colorsys"
     )
     process = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert process.returncode == 0 and process.stdout.endswith("found\n"), process.stderr
