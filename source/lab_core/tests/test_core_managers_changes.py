@@ -72,3 +72,25 @@ def test_a_changed_setting_that_has_no_text_form_warns_and_stops_no_checkpoint()
         state = env.state_dict()
     other.load_state_dict(state)
     assert other.reward_manager.get_term_cfg("alive").func is mdp.is_alive
+
+
+def test_the_later_of_two_changes_of_a_setting_holds_in_a_resumed_run_too():
+    """Whatever order the curriculum lists them in."""
+
+    def build():
+        cfg = analytic_cartpole_env_cfg(num_envs=2)
+        for name, step, bound in (("late", 4, 2.0), ("early", 2, 1.0)):
+            params = {"manager_name": "termination", "term_name": "cart_out_of_bounds", "num_steps": step}
+            params["changes"] = {"params": {"bounds": (-bound, bound)}}
+            cfg.curriculum[name] = CurriculumTermCfg(func=mdp.modify_term_cfg, params=params)
+        return cfg.build()
+
+    env, resumed = build(), build()
+    for _ in range(6):
+        env.step(torch.zeros(2, 1))
+        env.reset()
+    resumed.load_state_dict(env.state_dict())
+    for each in (env, resumed):
+        assert each.termination_manager.get_term_cfg("cart_out_of_bounds").params["bounds"] == (-2.0, 2.0)
+        each.reset()  # no change is made again
+        assert each.termination_manager.get_term_cfg("cart_out_of_bounds").params["bounds"] == (-2.0, 2.0)

@@ -291,16 +291,6 @@ def test_term_is_modified_once_at_its_step(env):
     assert manager.reset(ALL) == {"Curriculum/bounds": 1.0}
 
 
-def test_resumed_run_has_the_modification(env):
-    env.common_step_counter = 10
-    manager = CurriculumManager({"bounds": modification()}, env)
-    manager.compute(ALL)
-    other_env = analytic_cartpole_env_cfg(num_envs=N).build()
-    other = CurriculumManager({"bounds": modification()}, other_env)
-    other.load_state_dict(manager.state_dict())
-    assert other_env.termination_manager.get_term_cfg("cart_out_of_bounds").params["bounds"] == (-1.0, 1.0)
-
-
 @pytest.mark.parametrize(
     ("cfg", "message"),
     [

@@ -62,19 +62,9 @@ class modify_term_cfg(ManagerTermBase):
 
     def __init__(self, cfg: CurriculumTermCfg, env: ManagerBasedRLEnv) -> None:
         super().__init__(cfg, env)
-        self._applied = False
+        self.applied = False
+        """Whether the change has been made. The managers save what it changed."""
         self._changed_cfg()
-
-    @property
-    def applied(self) -> bool:
-        """Whether the change has been made. Setting it makes the change, as a resumed run must."""
-        return self._applied
-
-    @applied.setter
-    def applied(self, applied: bool) -> None:
-        if applied and not self._applied:
-            self._manager().set_term_cfg(self.cfg.params["term_name"], self._changed_cfg())
-            self._applied = True
 
     def __call__(
         self,
@@ -86,8 +76,10 @@ class modify_term_cfg(ManagerTermBase):
         num_steps: int,
     ) -> float:
         """Returns 1 once the change has been made, else 0."""
-        self.applied = env.common_step_counter >= num_steps
-        return float(self._applied)
+        if not self.applied and env.common_step_counter >= num_steps:
+            self._manager().set_term_cfg(term_name, self._changed_cfg())
+            self.applied = True
+        return float(self.applied)
 
     def _manager(self) -> Any:
         name = self.cfg.params["manager_name"]
