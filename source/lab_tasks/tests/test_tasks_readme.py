@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 import torch
 
-from lab_core.managers import RewardTermCfg, SceneEntityCfg
-
+GUIDE = (Path(__file__).parents[3] / "docs" / "environments.md").read_text()
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
@@ -27,9 +28,8 @@ def test_readme_example_runs(capsys):
 
 
 def test_examples_of_the_guide_to_environments_run():
-    guide = (Path(__file__).parents[3] / "docs" / "environments.md").read_text()
-    build, term = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
-    scope = {"RewardTermCfg": RewardTermCfg, "SceneEntityCfg": SceneEntityCfg}
+    build, term = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+    scope = {}
     exec(compile(build, "environments.md", "exec"), scope)
     assert scope["observations"]["policy"].shape == (16, 4)
     exec(compile(term, "environments.md", "exec"), scope)
@@ -39,3 +39,18 @@ def test_examples_of_the_guide_to_environments_run():
     env.step(torch.zeros(16, 1))
     speed = env.reward_manager.step_reward[:, env.reward_manager.term_names.index("speed")]
     assert speed[3] == pytest.approx(-0.1) and not speed[:3].any()
+
+
+@pytest.mark.slow
+def test_the_guide_to_a_task_of_ones_own_runs(tmp_path):
+    """As files of the names that it gives them."""
+    for name, text in re.findall(r"```python (\w+\.py)\n(.*?)```", GUIDE, flags=re.DOTALL):
+        (tmp_path / name).write_text(text)
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "run.py", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    assert "Balance without haste." in run("list")
+    run("record", "My-Cartpole", "--policy", "zero", "--episodes", "1", "--env.episode-length-s", "0.5")
+    assert "My-Cartpole" in run("data", "info", "recordings/My-Cartpole")
