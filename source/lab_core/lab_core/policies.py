@@ -33,7 +33,9 @@ def find_policy(description: str, task: TaskSpec) -> str:
     if description.endswith(".onnx"):
         if not Path(description).exists():
             raise ConfigError(f"There is no file {description}.")
-    elif description not in ("zero", "random") and ":" not in description:
+    elif ":" in description:
+        resolve_reference(description)
+    elif description not in ("zero", "random"):
         raise _unknown(description)
     return description
 

@@ -127,7 +127,7 @@ class TestOnnxPolicies:
 class TestFindPolicy:
     """Before an environment is built."""
 
-    @pytest.mark.parametrize("description", ["zero", "random", "my:function"])
+    @pytest.mark.parametrize("description", ["zero", "random", "lab_core.masks:expand_mask"])
     def test_what_needs_no_file_stays_as_it_is(self, description):
         assert find_policy(description, TASK) == description
 
@@ -140,6 +140,10 @@ class TestFindPolicy:
     def test_an_unknown_name_is_refused_with_those_that_exist(self):
         with pytest.raises(ConfigError, match="no policy 'rnadom'; use demo, random, zero, FILE.onnx"):
             find_policy("rnadom", TASK)
+
+    def test_a_function_must_be_there(self):
+        with pytest.raises(ConfigError, match="'lab_core.masks' has no 'nothing'"):
+            find_policy("lab_core.masks:nothing", TASK)
 
     def test_demo_is_what_comes_with_the_task(self):
         task = TaskSpec(id="Task", env_cfg=analytic_cartpole_env_cfg, demo="lab_core.cli:demos/task.onnx")

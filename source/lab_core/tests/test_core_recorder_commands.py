@@ -242,7 +242,7 @@ class TestData:
         with h5py.File("walking/dataset-00000.hdf5", "r+") as file:
             file["data/demo_2/obs"][3, 0] = np.nan
         text = lab(capsys, "data", "check", "walking", code=1)
-        assert "demo_2: 'obs' is not finite in step 3. 1 problems." in text
+        assert "demo_2: 'obs' is not finite in step 3. 1 problem." in text
 
     def test_merge_and_split(self, capsys):
         text = lab(capsys, "data", "merge", "standing", "walking", "--output", "all.hdf5")

@@ -146,8 +146,9 @@ class TestTrain:
         line = f"{TASK}: 4 environments on cpu, 60 Hz control, seed 42, physics: analytic"
         assert line in capsys.readouterr().out.splitlines()
 
-    def test_config_file_alone_repeats_a_run(self, logs, trained):
-        assert main(["train", "--config", str(trained.config), "--no-video"]) == 0
+    @pytest.mark.parametrize("source", ["path", "config"])
+    def test_a_run_or_its_config_file_alone_repeats_it(self, logs, trained, source):
+        assert main(["train", "--config", str(getattr(trained, source)), "--no-video"]) == 0
         assert run_of(logs).checkpoint(2).read_bytes() == trained.checkpoint(2).read_bytes()
 
     def test_resume_continues_in_the_same_folder(self, logs):

@@ -111,11 +111,8 @@ def check(argv: list[str]) -> int:
         problems = check_recording(dataset, progress.update)
     for problem in problems:
         print(problem)
-    print(
-        f"{len(problems)} problem{'s' * (len(problems) > 1)}."
-        if problems
-        else f"{len(dataset)} episodes, no problem found."
-    )
+    found = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}."
+    print(found if problems else f"{len(dataset)} episodes, no problem found.")
     return 1 if problems else 0
 
 

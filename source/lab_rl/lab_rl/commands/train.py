@@ -33,7 +33,7 @@ class TrainOptions:
     name: str | None = None
     """Added to the name of the run folder."""
     config: Path | None = None
-    """config.yaml of a run, to start an equal one; takes the place of TASK."""
+    """Run, or its config.yaml, to start an equal one; takes the place of TASK."""
     resume: Path | None = None
     """Run or checkpoint to go on from, in its own folder; takes the place of TASK."""
     video: str = "auto"
@@ -73,6 +73,8 @@ def main(argv: Sequence[str]) -> int:
         checkpoint = find_checkpoint(Path(resume))
         run = run_of(checkpoint)
     source = run.config if run else Path(config) if config else None
+    if source is not None and source.is_dir():
+        source = RunFolder(source).config
     if source is not None:
         stored = load_run_cfg(source)
         if task is not None and task != stored.task:
