@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ class ActionTermCfg:
         raise NotImplementedError(f"{type(self).__name__} does not say which action term it configures.")
 
 
-class ActionTerm(ChangeableTerm, ABC):
+class ActionTerm(ChangeableTerm):
     """Turns some columns of the action into targets of one entity.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -28,7 +29,7 @@ def settings_as_text(settings: Mapping[str, Any], what: str) -> str:
         return ""
 
 
-class ChangeableTerm(Stateful):
+class ChangeableTerm(Stateful, ABC):
     """A term that its configuration built, and that takes over changes of it."""
 
     cfg: Any
@@ -39,9 +40,9 @@ class ChangeableTerm(Stateful):
         self.cfg = cfg
         self._initial_cfg = copy.deepcopy(cfg)
 
+    @abstractmethod
     def set_cfg(self, cfg: Any) -> None:
         """Takes over a changed configuration of the same class."""
-        raise NotImplementedError
 
     @property
     def changed_settings(self) -> str:

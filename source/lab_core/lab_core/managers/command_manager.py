@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ class CommandTermCfg:
         raise NotImplementedError(f"{type(self).__name__} does not say which command term it configures.")
 
 
-class CommandTerm(ChangeableTerm, ABC):
+class CommandTerm(ChangeableTerm):
     """Draws and updates one command. Subclasses define :attr:`command` and the three hooks below it."""
 
     def __init__(self, cfg: CommandTermCfg, env: RLEnv) -> None:
