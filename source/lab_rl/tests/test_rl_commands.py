@@ -319,6 +319,10 @@ class TestPlay:
             assert f"{count[0]} must be at least 1, got {count[1]}." in capsys.readouterr().err
         assert not logs.exists()
 
+    def test_two_policies_are_refused(self, trained, capsys):
+        assert main(["play", TASK, "--policy", "zero", "--checkpoint", str(trained.path)]) == 1
+        assert "Play which? --policy zero and --checkpoint" in capsys.readouterr().err
+
     def test_viewer_is_opened_with_the_controls_of_the_task_and_closed(self, trained, monkeypatch, capsys):
         viewer = StubViewer()
         monkeypatch.setattr(AnalyticCartpoleBackend, "open_viewer", viewer.open)

@@ -92,9 +92,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | None:
     """The policy of a run to play; None for one that needs no run."""
-    if (options.option_value(arguments, "--policy") or "trained") != "trained":
-        return None
+    policy = options.option_value(arguments, "--policy") or "trained"
     checkpoint = options.option_value(arguments, "--checkpoint")
+    if policy != "trained":
+        if checkpoint is not None:
+            raise LabError(f"Play which? --policy {policy} and --checkpoint {checkpoint} are given.")
+        return None
     logs = options.option_value(arguments, "--logs")
     return options.trained_policy(
         spec, None if checkpoint is None else Path(checkpoint), PlayOptions().logs if logs is None else Path(logs)

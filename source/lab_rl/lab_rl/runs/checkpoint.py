@@ -62,7 +62,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Reads a checkpoint; its tensors are on the CPU. Nothing in the file is executed.
+    """Reads a checkpoint; its tensors are on the CPU.
+
+    Reading executes nothing in the file. Resuming imports what changed settings of terms name, as `config.yaml` does.
 
     Raises:
         CheckpointError: The file is damaged, is something else, or is of another format version.
