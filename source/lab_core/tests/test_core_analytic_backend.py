@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
+from lab_core.names import UnknownNameError
 from lab_core.physics.analytic import AnalyticCartpoleBackend, AnalyticCartpoleCfg
 from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, Scene, SceneCfg
-from lab_core.scene.names import UnknownNameError
 
 
 def make(num_envs: int = 2, **actuator) -> tuple[AnalyticCartpoleBackend, Scene]:

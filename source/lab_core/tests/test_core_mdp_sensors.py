@@ -18,7 +18,8 @@ from lab_core.managers import (
     SceneEntityCfg,
     TermError,
 )
-from lab_core.scene import Articulation, ArticulationCfg, ArticulationData, UnknownNameError
+from lab_core.names import UnknownNameError
+from lab_core.scene import Articulation, ArticulationCfg, ArticulationData
 from lab_core.sensors import (
     ContactSensorCfg,
     ContactSensorData,

@@ -15,8 +15,9 @@ import torch
 import warp as wp
 
 from lab_core.errors import ConfigError, unknown_name_message
+from lab_core.names import UnknownNameError
 from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
-from lab_core.scene import CameraCfg, SceneCfg, UnknownNameError
+from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.scene.articulation_data import row_shapes
 from lab_core.seeding import make_generator
 from lab_core.state import Stateful

@@ -9,12 +9,12 @@ import pytest
 import torch
 import warp as wp
 
+from lab_core.names import UnknownNameError
 from lab_core.scene import (
     ArticulationData,
     DCMotorActuatorCfg,
     IdealPDActuatorCfg,
     RemotizedPDActuatorCfg,
-    UnknownNameError,
     clip_to_motor_curve,
 )
 from lab_newton.backend import NewtonBackend

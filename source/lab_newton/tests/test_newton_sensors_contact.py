@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from lab_core.errors import ConfigError
-from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg, SceneCfg, UnknownNameError
+from lab_core.names import UnknownNameError
+from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg, SceneCfg
 from lab_core.sensors import ContactSensorCfg, SensorCfg
 from lab_core.testing import check_masked_reset
 from lab_newton import MuJoCoSolverCfg, NewtonCfg, NewtonSolverCfg

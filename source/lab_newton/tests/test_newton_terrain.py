@@ -11,16 +11,8 @@ import pytest
 import torch
 
 from lab_core.errors import ConfigError
-from lab_core.scene import (
-    ArticulationCfg,
-    CameraCfg,
-    GroundCfg,
-    IdealPDActuatorCfg,
-    InitialStateCfg,
-    Scene,
-    SceneCfg,
-    UnknownNameError,
-)
+from lab_core.names import UnknownNameError
+from lab_core.scene import ArticulationCfg, CameraCfg, GroundCfg, IdealPDActuatorCfg, InitialStateCfg, Scene, SceneCfg
 from lab_core.sensors import ContactSensorCfg, RayCasterCfg
 from lab_core.terrain import PyramidSlopeTerrainCfg, PyramidStairsTerrainCfg, TerrainGeneratorCfg
 from lab_newton import MuJoCoSolverCfg, NewtonCfg

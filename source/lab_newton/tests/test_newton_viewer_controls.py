@@ -14,7 +14,8 @@ from newton.viewer import ViewerViser
 
 from lab_core.managers import CommandTermCfg
 from lab_core.mdp import CommandComponent, SettableCommandTerm
-from lab_core.scene import CameraCfg, UnknownNameError
+from lab_core.names import UnknownNameError
+from lab_core.scene import CameraCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.viewer import BrowserViewer
 from lab_newton.viewer.command_folder import HandCommand

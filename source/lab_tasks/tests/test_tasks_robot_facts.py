@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from lab_core.errors import ConfigError
+from lab_core.names import match_names, values_by_name
 from lab_core.scene import ArticulationCfg
-from lab_core.scene.names import match_names, values_by_name
 from lab_tasks.robots.ant import ant_cfg
 from lab_tasks.robots.anymal_c import anymal_c_cfg
 from lab_tasks.robots.go2 import go2_cfg

@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 import pytest
 
+from lab_core.names import match_names, values_by_name
 from lab_core.scene import IdealPDActuatorCfg
-from lab_core.scene.names import match_names, values_by_name
 from lab_tasks.robots.g1 import g1_action_scale, g1_cfg
 
 MASSES = {  # [kg], in body order

@@ -10,8 +10,8 @@ import mujoco
 import pytest
 import torch
 
+from lab_core.names import values_by_name
 from lab_core.scene import ArticulationData, SceneCfg
-from lab_core.scene.names import values_by_name
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 from lab_tasks.robots.g1 import g1_cfg

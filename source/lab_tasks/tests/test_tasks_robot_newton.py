@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from lab_core.names import values_by_name
 from lab_core.scene import ArticulationCfg, ArticulationData, SceneCfg
-from lab_core.scene.names import values_by_name
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 from lab_tasks.robots.ant import ant_cfg

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError, UnknownTermError
-from lab_core.scene import match_names
+from lab_core.names import match_names
 from lab_core.state import Stateful
 
 if TYPE_CHECKING:

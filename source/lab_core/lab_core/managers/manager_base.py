@@ -16,7 +16,7 @@ from lab_core.managers.changed_settings import settings_as_text
 from lab_core.managers.errors import TermError, UnknownTermError
 from lab_core.managers.scene_entity_cfg import resolve_scene_entities
 from lab_core.managers.signature import complete_params
-from lab_core.scene import match_names
+from lab_core.names import match_names
 from lab_core.state import Stateful, lasting_tensors
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import torch
 from lab_core.config import MISSING
 from lab_core.managers import ActionTerm, ActionTermCfg, SceneEntityCfg, TermError
 from lab_core.masks import masked_copy_
-from lab_core.scene import values_by_name
+from lab_core.names import values_by_name
 
 if TYPE_CHECKING:
     from lab_core.envs import RLEnv

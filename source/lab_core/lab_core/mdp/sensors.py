@@ -9,7 +9,8 @@ import torch
 
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.managers.scene_entity_cfg import indices
-from lab_core.scene import Scene, match_names
+from lab_core.names import match_names
+from lab_core.scene import Scene
 from lab_core.sensors import ContactSensorData, SensorData
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from lab_core.scene.actuators import (
 from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialStateCfg
 from lab_core.scene.articulation_data import ArticulationData
 from lab_core.scene.defaults import actuated_joints, fill_defaults
-from lab_core.scene.names import UnknownNameError, match_names, values_by_name
 from lab_core.scene.scene import CameraCfg, GroundCfg, Scene, SceneCfg
 
 __all__ = [
@@ -28,10 +27,7 @@ __all__ = [
     "RemotizedPDActuatorCfg",
     "Scene",
     "SceneCfg",
-    "UnknownNameError",
     "actuated_joints",
     "clip_to_motor_curve",
     "fill_defaults",
-    "match_names",
-    "values_by_name",
 ]

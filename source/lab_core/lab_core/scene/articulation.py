@@ -11,9 +11,9 @@ import torch
 from lab_core.config import MISSING
 from lab_core.errors import LabError
 from lab_core.masks import masked_copy_, resolve_mask
+from lab_core.names import match_names
 from lab_core.scene.actuators import ActuatorCfg
 from lab_core.scene.articulation_data import ArticulationData
-from lab_core.scene.names import match_names
 
 if TYPE_CHECKING:
     from lab_core.physics import PhysicsBackend

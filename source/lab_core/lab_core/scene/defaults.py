@@ -7,6 +7,7 @@ import math
 import torch
 
 from lab_core.errors import LabError
+from lab_core.names import UnknownNameError, match_names, values_by_name
 from lab_core.scene.actuators import (
     ActuatorCfg,
     IdealPDActuatorCfg,
@@ -17,7 +18,6 @@ from lab_core.scene.actuators import (
 )
 from lab_core.scene.articulation import ArticulationCfg
 from lab_core.scene.articulation_data import ArticulationData
-from lab_core.scene.names import UnknownNameError, match_names, values_by_name
 
 
 def actuated_joints(name: str, cfg: ArticulationCfg, joint_names: tuple[str, ...]) -> dict[str, list[int]]:

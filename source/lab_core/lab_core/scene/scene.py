@@ -10,8 +10,8 @@ import torch
 
 from lab_core.errors import LabError, unknown_name_message
 from lab_core.masks import masked_copy_
+from lab_core.names import UnknownNameError
 from lab_core.scene.articulation import Articulation, ArticulationCfg
-from lab_core.scene.names import UnknownNameError
 from lab_core.seeding import make_generator
 from lab_core.sensors.sensor import SensorCfg, SensorData
 from lab_core.state import Stateful

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from lab_core.errors import LabError
-from lab_core.scene.names import match_names
+from lab_core.names import match_names
 from lab_core.sensors.sensor import SensorCfg, SensorData
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from lab_core.errors import ConfigError
-from lab_core.scene.names import match_names
+from lab_core.names import match_names
 from lab_core.sensors import ContactSensorCfg, ContactSensorData
 from lab_newton.entity import Entity
 from lab_newton.sensors import contact_kernels as kernels

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lab_core.errors import LabError
-from lab_core.scene import UnknownNameError
+from lab_core.names import UnknownNameError
 from lab_core.sensors import ContactSensorCfg, ContactSensorData, GridPatternCfg, RayCasterCfg, RayCasterData
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 

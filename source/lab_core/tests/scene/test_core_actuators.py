@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lab_core.config import to_dict, update_from_dict
 from lab_core.errors import ConfigError, LabError
+from lab_core.names import UnknownNameError
 from lab_core.physics.analytic import AnalyticCartpoleBackend, AnalyticCartpoleCfg
 from lab_core.scene import (
     ActuatorCfg,
@@ -20,7 +21,6 @@ from lab_core.scene import (
     LSTMActuatorCfg,
     RemotizedPDActuatorCfg,
     SceneCfg,
-    UnknownNameError,
     clip_to_motor_curve,
 )
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
