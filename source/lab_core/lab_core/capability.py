@@ -1,0 +1,26 @@
+"""The answer to "can it?", with the reason why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Capability:
+    """Says whether something can be done; true where it can.
+
+    Whatever may or may not become part of a graph has one, called ``capturable``.
+
+    Attributes:
+        ok: Whether it can.
+        reason: Why not, in words for a report.
+    """
+
+    ok: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+CAPABLE = Capability(True)
