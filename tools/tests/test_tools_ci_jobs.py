@@ -19,7 +19,7 @@ ALL = ["lab_core", "lab_warp", "lab_newton", "lab_tasks", "lab_rl", "tools"]
     [
         ([], ALL),
         (["source/lab_core/lab_core/registry.py"], ALL),
-        (["source/lab_warp/tests/test_warp_capture_recording.py"], ALL),
+        (["source/lab_warp/tests/test_warp_capture_graphs.py"], ALL),
         (["source/lab_newton/pyproject.toml"], ALL),
         (["source/lab_rl/lab_rl/runner.py"], ["lab_rl"]),
         (["source/lab_rl/changelog.d/+x.added.md"], []),

@@ -251,7 +251,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         flags = self._entities[entity].properties.flags(properties)
         if entity not in self._notices:
             self._notices[entity] = CapturedStage(
-                partial(self._notify, entity), self.capture_context, name=f"notify {entity}", max_recordings=16
+                partial(self._notify, entity), self.capture_context, name=f"notify {entity}", max_captures=16
             )
         self._notices[entity](flags)
 

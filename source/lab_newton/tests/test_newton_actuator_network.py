@@ -241,5 +241,5 @@ def test_eager_and_captured_runs_agree(everything, make_everything, assert_same,
         backend.seed(7)
         backend.reset(torch.ones_like(backend.written))
         run(backend, 12, seed=1)
-    assert everything.capture_context.report()[0].recorded
+    assert everything.capture_context.report()[0].captured
     assert_same(everything.state_dict(), eager.state_dict())

@@ -338,8 +338,8 @@ def test_eager_and_captured_runs_agree(rover, make_rover, assert_same, monkeypat
         backend.reset(MIDDLE.to(backend.device))
         backend.step(2)
     assert_same(snapshot(captured), snapshot(eager))
-    assert all(stage.recorded for stage in captured.capture_context.report())
-    assert not any(stage.recorded for stage in eager.capture_context.report())
+    assert all(stage.captured for stage in captured.capture_context.report())
+    assert not any(stage.captured for stage in eager.capture_context.report())
     assert captured.description == "newton (MuJoCo Warp), captured"
     assert eager.description == "newton (MuJoCo Warp), eager: LAB_CAPTURE=0"
 

@@ -162,7 +162,7 @@ def test_tracing_changes_nothing_and_captured_equals_eager(device, monkeypatch):
 
 def test_asking_again_records_nothing_anew(walkers):
     def recordings() -> list[int]:
-        return [stage.num_recordings for stage in walkers.capture_context.report()]
+        return [stage.num_captures for stage in walkers.capture_context.report()]
 
     first = trace_all(walkers)
     move(walkers, first, steps=1)

@@ -90,7 +90,7 @@ def test_a_step_is_one_graph(make_cfg):
     for _, action in zip(range(STEPS), actions(env), strict=False):
         env.step(action)
     (report,) = [stage for stage in env.capture_report() if stage.stage.endswith("._step")]
-    assert (report.num_graphs, report.num_recordings, report.islands) == (1, 1, ())
+    assert (report.num_graphs, report.num_captures, report.islands) == (1, 1, ())
 
 
 def test_draws_fill_their_ranges():

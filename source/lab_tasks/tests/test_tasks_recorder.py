@@ -153,7 +153,7 @@ def substep_terms() -> dict[str, RecorderTermCfg | None]:
 
 @pytest.mark.parametrize("task", ["Lab-Cartpole-Direct", "Lab-Velocity-Flat-AnymalC"])
 def test_r11_all_terms_of_a_task_may_be_part_of_a_graph(task):
-    """On the CPU, where torch cannot be recorded, that is the only thing that keeps them between graphs."""
+    """On the CPU, where torch cannot be captured, that is the only thing that keeps them between graphs."""
     cfg = task_cfg(task, 2, 0.1)
     cfg.recorder = RecorderCfg(terms=task_terms(cfg))
     env = make_env(cfg, "cpu", "warp")
@@ -163,7 +163,7 @@ def test_r11_all_terms_of_a_task_may_be_part_of_a_graph(task):
     if "Direct" in task:
         hooks = (hooks[0], *hooks[2:])
     assert step_report(env).islands == tuple(
-        f"recorder: {hook} (torch cannot be recorded on the CPU)" for hook in hooks
+        f"recorder: {hook} (torch cannot be captured on the CPU)" for hook in hooks
     )
 
 

@@ -1,4 +1,4 @@
-"""The recorded step of every task. Numbers in names are rows of the behaviour list in docs/warp_frontend.md."""
+"""The captured step of every task. Numbers in names are rows of the behaviour list in docs/warp_frontend.md."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_row_3_10_captured_equals_eager_bitwise(task, steps, monkeypatch):
     resets = sum(int(result["reset_count"]) for result in expected)
     assert resets >= N
     # The first step; once for all edits that need it; once for the rebuilt physics.
-    assert (report.num_graphs, report.num_recordings) == (1, 3 if task in MANAGER_TASKS else 2)
+    assert (report.num_graphs, report.num_captures) == (1, 3 if task in MANAGER_TASKS else 2)
 
 
 @pytest.mark.gpu
@@ -184,7 +184,7 @@ def test_row_1_5_and_3_11_a_step_of_every_task_is_one_graph(task):
     for report in env.capture_report():
         print(task, report)
     report = step_report(env)
-    assert (report.num_graphs, report.num_recordings, report.islands, report.reason) == (1, 1, (), "recorded")
+    assert (report.num_graphs, report.num_captures, report.islands, report.reason) == (1, 1, (), "captured")
     env.close()
 
 
@@ -192,7 +192,7 @@ def test_row_1_5_and_3_11_a_step_of_every_task_is_one_graph(task):
 @pytest.mark.long
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=[pytest.mark.gpu, NEEDS_CUDA])])
 @pytest.mark.parametrize("task", TASKS)
-def test_row_3_21_memory_is_flat_and_nothing_is_recorded_anew(task, device):
+def test_row_3_21_memory_is_flat_and_nothing_is_captured_anew(task, device):
     """Over 1,000 steps with new tensors each."""
     env = make(task, device)
 

@@ -11,10 +11,10 @@ from lab_warp.capture import (
     StageReport,
     WarpCapturable,
     capturability,
+    capture_torch,
     captured,
     captured_stages,
     eager,
-    record_torch,
 )
 from lab_warp.rng import WarpRng
 
@@ -33,5 +33,5 @@ __all__ = [
     "captured",
     "captured_stages",
     "eager",
-    "record_torch",
+    "capture_torch",
 ]

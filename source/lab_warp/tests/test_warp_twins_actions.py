@@ -85,7 +85,7 @@ def test_twin_replays_what_its_term_does(kind, settings, device: str) -> None:
         pair.step()
         pair.assert_equal()
     assert pair.torch.processed_actions.unique().numel() > 1 or settings.get("clip") == (0.3, 0.3)
-    assert pair.stage.report().num_recordings == 1
+    assert pair.stage.report().num_captures == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,7 +116,7 @@ def test_a_changed_configuration_acts_without_a_new_recording(kind, device: str)
         seen.append(pair.warp.processed_actions.clone())
     assert all(not torch.equal(seen[0], later) for later in seen[1:4])
     assert torch.equal(seen[0], seen[4]) and torch.equal(seen[0], seen[-1])
-    assert pair.stage.report().num_recordings == 1
+    assert pair.stage.report().num_captures == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -63,7 +63,7 @@ class Recorded:
 
     @property
     def recordings(self) -> int:
-        return max(stage.report().num_recordings for stage in self.stages.values())
+        return max(stage.report().num_captures for stage in self.stages.values())
 
 
 class Pair:

@@ -84,7 +84,7 @@ def test_twin_replays_what_its_term_does(device: str) -> None:
         assert torch.equal(recorded.env.scene.env_origins, wanted.scene.env_origins)
         moves |= set((recorded.levels - before).tolist())
     assert moves == {-1, 0, 1}
-    assert recorded.stage.report().num_recordings == 1
+    assert recorded.stage.report().num_captures == 1
 
 
 def test_other_environments_keep_level_origin_and_stream(device: str) -> None:

@@ -13,7 +13,7 @@ from lab_core import mdp
 from lab_core.errors import LabError
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_warp import rng_model
-from lab_warp.testing import FakeEnv, RecordedEvent, TwinCase, check_event_twin, check_signature, twins_in
+from lab_warp.testing import CapturedEvent, FakeEnv, TwinCase, check_event_twin, check_signature, twins_in
 from lab_warp.twins import find_twin
 
 MANY = 4096
@@ -90,7 +90,7 @@ def assert_uniform(values: torch.Tensor, low: float, high: float) -> None:
 def test_joint_draws_are_uniform_independent_and_never_repeat(device: str) -> None:
     env = make_env(device)
     data = env.scene["robot"].data
-    event = RecordedEvent(mdp.reset_joints_by_offset, env, position_range=(-0.5, 0.1), velocity_range=(2.0, 3.0))
+    event = CapturedEvent(mdp.reset_joints_by_offset, env, position_range=(-0.5, 0.1), velocity_range=(2.0, 3.0))
     event()
     first = torch.cat([data.joint_pos, data.joint_vel], dim=1)
     assert_uniform(first[:, :5], 0.5, 1.1)
@@ -107,7 +107,7 @@ def test_scaled_joints_are_uniform_multiples_of_the_default_within_soft_limits(d
     data = env.scene["robot"].data
     data.default_joint_pos.fill_(2.0)
     data.soft_joint_pos_limits[:, 1] = torch.tensor([1.5, 2.5])
-    RecordedEvent(mdp.reset_joints_by_scale, env, position_range=(0.5, 1.5), velocity_range=(0.0, 2.0))()
+    CapturedEvent(mdp.reset_joints_by_scale, env, position_range=(0.5, 1.5), velocity_range=(0.0, 2.0))()
     assert_uniform(data.joint_pos[:, [0, 2, 3, 4]], 1.0, 3.0)
     assert_uniform(data.joint_vel, 0.0, 2.0)
     limited = data.joint_pos[:, 1]
@@ -121,7 +121,7 @@ def test_joint_draws_equal_the_host_model_of_the_random_streams(device: str) -> 
     env.rng.seed(11)
     state = rng_model.rand_init(11, np.arange(100))
     low, high = np.float32([-0.5, 2.0]), np.float32([0.1, 3.0])
-    event = RecordedEvent(
+    event = CapturedEvent(
         mdp.reset_joints_by_offset, env, position_range=(-0.5, 0.1), velocity_range=(2.0, 3.0), asset_cfg=LEGS
     )
     for _ in range(2):
@@ -141,7 +141,7 @@ def test_root_draws_are_uniform_and_in_the_order_of_their_components(device: str
     six = ("x", "y", "z", "roll", "pitch", "yaw")
     pose_range = {key: (-0.1 - i, 0.2 + i) for i, key in enumerate(six[:3])} | {"yaw": (-1.0, 1.0)}
     velocity_range = {key: (-1.0 - i, float(i)) for i, key in enumerate(six)}
-    RecordedEvent(mdp.reset_root_state_uniform, env, pose_range=pose_range, velocity_range=velocity_range)()
+    CapturedEvent(mdp.reset_root_state_uniform, env, pose_range=pose_range, velocity_range=velocity_range)()
     yaw = 2.0 * torch.atan2(data.root_link_pose_w[:, 5], data.root_link_pose_w[:, 6])
     drawn = torch.cat([data.root_link_pose_w[:, :3], yaw[:, None], data.root_com_vel_w], dim=1)
     bounds = torch.tensor([*pose_range.values(), *velocity_range.values()], device=drawn.device)
@@ -161,7 +161,7 @@ def test_pushes_add_up(device: str) -> None:
     env = make_env(device)
     data = env.scene["robot"].data
     data.root_com_vel_w.fill_(10.0)
-    push = RecordedEvent(mdp.push_by_setting_velocity, env, velocity_range={"x": (-0.5, 0.5), "yaw": (1.0, 2.0)})
+    push = CapturedEvent(mdp.push_by_setting_velocity, env, velocity_range={"x": (-0.5, 0.5), "yaw": (1.0, 2.0)})
     push()
     assert_uniform(data.root_com_vel_w[:, [0]], 9.5, 10.5)
     assert_uniform(data.root_com_vel_w[:, [5]], 11.0, 12.0)
@@ -181,7 +181,7 @@ def test_pushes_add_up(device: str) -> None:
 )
 def test_environments_outside_the_mask_keep_state_and_stream(event, params, device: str) -> None:
     env = FakeEnv(device)
-    recorded = RecordedEvent(event, env, **params)
+    recorded = CapturedEvent(event, env, **params)
     recorded(torch.zeros(env.num_envs, dtype=torch.bool))
     env.physics.written.zero_()
     for seed in range(3):
@@ -203,7 +203,7 @@ def test_terms_with_the_same_function_keep_their_own_ranges_and_joints(device: s
     data = env.scene["robot"].data
     hips, toes = (SceneEntityCfg("robot", joint_names=name) for name in ("hip", "toe"))
     first, second = (
-        RecordedEvent(
+        CapturedEvent(
             mdp.reset_joints_by_offset, env, position_range=limits, velocity_range=(0.0, 0.0), asset_cfg=joints
         )
         for joints, limits in ((hips, (1.0, 2.0)), (toes, (-5.0, -4.0)))
@@ -220,7 +220,7 @@ def test_terms_with_the_same_function_keep_their_own_ranges_and_joints(device: s
 def test_two_environments_draw_from_their_own_streams(device: str) -> None:
     envs = [make_env(device, num_envs=50) for _ in range(2)]
     events = [
-        RecordedEvent(mdp.reset_joints_by_offset, env, position_range=(0.0, 1.0), velocity_range=(0.0, 1.0))
+        CapturedEvent(mdp.reset_joints_by_offset, env, position_range=(0.0, 1.0), velocity_range=(0.0, 1.0))
         for env in envs
     ]
     events[0]()
@@ -267,6 +267,6 @@ def test_a_fixed_base_is_refused_as_in_torch() -> None:
 def test_a_range_upside_down_is_refused() -> None:
     env = FakeEnv()
     with pytest.raises(ValueError, match="position_range must have low <= high"):
-        RecordedEvent(mdp.reset_joints_by_offset, env, position_range=(1.0, 0.0), velocity_range=(0.0, 0.0))()
+        CapturedEvent(mdp.reset_joints_by_offset, env, position_range=(1.0, 0.0), velocity_range=(0.0, 0.0))()
     with pytest.raises(ValueError, match=r"velocity_range\['x'\] must have low <= high"):
-        RecordedEvent(mdp.push_by_setting_velocity, env, velocity_range={"x": (1.0, 0.0)})()
+        CapturedEvent(mdp.push_by_setting_velocity, env, velocity_range={"x": (1.0, 0.0)})()

@@ -12,7 +12,7 @@ import lab_warp.mdp  # noqa: F401  (registers the twins)
 from lab_core import mdp
 from lab_core.managers import SceneEntityCfg
 from lab_warp import rng_model
-from lab_warp.testing import FakeEnv, RecordedEvent, TwinCase, check_event_twin, check_signature, twins_in
+from lab_warp.testing import CapturedEvent, FakeEnv, TwinCase, check_event_twin, check_signature, twins_in
 from lab_warp.testing.twin_gate import BoundTerm
 from lab_warp.twins import find_twin
 
@@ -110,7 +110,7 @@ def test_the_engine_is_told_what_torch_tells_it(name: str) -> None:
         for env in (wanted, actual):
             build_properties(env)
         BoundTerm(TWINS[name], wanted, one.params, ("mask",))(wanted, wanted.reset_buf)
-        RecordedEvent(TWINS[name], actual, **one.params)()
+        CapturedEvent(TWINS[name], actual, **one.params)()
         assert actual.notices == wanted.notices
 
 
@@ -127,7 +127,7 @@ def assert_independent(values: torch.Tensor) -> None:
 def test_uniform_gains(device: str) -> None:
     env = make_env(device)
     data = env.scene["robot"].data
-    event = RecordedEvent(
+    event = CapturedEvent(
         mdp.randomize_actuator_gains,
         env,
         stiffness_distribution_params=(0.8, 1.2),
@@ -147,7 +147,7 @@ def test_uniform_gains(device: str) -> None:
 def test_log_uniform_gains_have_uniform_logarithms(device: str) -> None:
     env = make_env(device)
     stiffness = env.scene["robot"].data.joint_stiffness
-    RecordedEvent(
+    CapturedEvent(
         mdp.randomize_actuator_gains,
         env,
         stiffness_distribution_params=(0.1, 10.0),
@@ -165,18 +165,18 @@ def test_gaussian_friction_has_its_mean_and_deviation_and_is_never_negative(devi
     env = make_env(device)
     friction = env.scene["robot"].data.joint_friction
     params = {"operation": "add", "distribution": "gaussian"}
-    RecordedEvent(mdp.randomize_joint_parameters, env, friction_distribution_params=(4.0, 0.5), **params)()
+    CapturedEvent(mdp.randomize_joint_parameters, env, friction_distribution_params=(4.0, 0.5), **params)()
     torch.testing.assert_close(friction.mean(dim=0), torch.full((5,), 5.0, device=env.device), atol=0.05, rtol=0.0)
     torch.testing.assert_close(friction.std(dim=0), torch.full((5,), 0.5, device=env.device), atol=0.05, rtol=0.0)
     assert_independent(friction)
-    RecordedEvent(mdp.randomize_joint_parameters, env, friction_distribution_params=(-1.0, 1.0), **params)()
+    CapturedEvent(mdp.randomize_joint_parameters, env, friction_distribution_params=(-1.0, 1.0), **params)()
     assert friction.min() == 0.0 and 0.4 < (friction == 0.0).float().mean() < 0.6
 
 
 def test_masses_keep_a_share_and_inertia_follows(device: str) -> None:
     env = make_env(device)
     data = env.scene["robot"].data
-    RecordedEvent(
+    CapturedEvent(
         mdp.randomize_rigid_body_mass,
         env,
         mass_distribution_params=(0.5, 1.0),
@@ -191,7 +191,7 @@ def test_masses_keep_a_share_and_inertia_follows(device: str) -> None:
 def test_massless_frames_stay_so_and_keep_their_inertia(device: str) -> None:
     env = make_env(device)
     env.scene["robot"].default_properties["body_mass"][:, FOOT] = 0.0
-    RecordedEvent(mdp.randomize_rigid_body_mass, env, mass_distribution_params=(0.5, 2.0), operation="scale")()
+    CapturedEvent(mdp.randomize_rigid_body_mass, env, mass_distribution_params=(0.5, 2.0), operation="scale")()
     data = env.scene["robot"].data
     assert (data.body_mass[:, FOOT] == 0.0).all() and (data.body_inertia_b[:, FOOT] == 1.0).all()
     assert data.body_mass[:, BASE].unique().numel() > MANY // 2
@@ -200,7 +200,7 @@ def test_massless_frames_stay_so_and_keep_their_inertia(device: str) -> None:
 def test_bodies_share_one_offset_of_the_centre_of_mass(device: str) -> None:
     env = make_env(device)
     com = env.scene["robot"].data.body_com_pos_b
-    RecordedEvent(mdp.randomize_rigid_body_com, env, com_range={"x": (-0.1, 0.1), "y": (0.2, 0.4)})()
+    CapturedEvent(mdp.randomize_rigid_body_com, env, com_range={"x": (-0.1, 0.1), "y": (0.2, 0.4)})()
     assert torch.equal(com, com[:, :1].expand_as(com))
     assert (com[..., 2] == 1.0).all()
     assert com[..., 0].min() >= 0.9 and com[..., 0].max() <= 1.1 and abs(com[..., 0].mean() - 1.0) < 0.01
@@ -212,7 +212,7 @@ def test_bodies_share_one_offset_of_the_centre_of_mass(device: str) -> None:
 def test_bodies_share_their_friction_unless_each_has_its_own(per_body: bool, device: str) -> None:
     env = make_env(device)
     friction = env.scene["robot"].data.body_friction
-    RecordedEvent(mdp.randomize_rigid_body_material, env, friction_range=(0.4, 1.2), per_body=per_body)()
+    CapturedEvent(mdp.randomize_rigid_body_material, env, friction_range=(0.4, 1.2), per_body=per_body)()
     assert friction.min() >= 0.4 and friction.max() <= 1.2 and abs(friction[:, 0].mean() - 0.8) < 0.02
     if per_body:
         assert_independent(friction)
@@ -226,7 +226,7 @@ def test_wrenches_are_drawn_per_axis_and_body(device: str) -> None:
     env.rng.seed(2)
     wrench = env.scene["robot"].data.body_wrench_w
     wrench.fill_(7.0)
-    RecordedEvent(
+    CapturedEvent(
         mdp.apply_external_force_torque, env, force_range=(-3.0, 3.0), torque_range=(0.0, 1.0), asset_cfg=BODIES
     )()
     drawn = torch.cat([wrench[:, FOOT], wrench[:, BASE]], dim=1)
@@ -243,7 +243,7 @@ def test_zero_wrenches_neither_draw_nor_clear(device: str) -> None:
     env = make_env(device, num_envs=8)
     streams = env.rng.state.numpy().copy()
     wrench = env.scene["robot"].data.body_wrench_w.fill_(7.0)
-    event = RecordedEvent(mdp.apply_external_force_torque, env, force_range=(0.0, 0.0), torque_range=(0.0, 0.0))
+    event = CapturedEvent(mdp.apply_external_force_torque, env, force_range=(0.0, 0.0), torque_range=(0.0, 0.0))
     event()
     event()
     assert (wrench == 7.0).all()
@@ -254,8 +254,8 @@ def test_draws_start_from_the_properties_as_built_each_time(device: str) -> None
     env = make_env(device, num_envs=8)
     data = env.scene["robot"].data
     events = [
-        RecordedEvent(mdp.randomize_rigid_body_com, env, com_range={"x": (0.5, 0.5)}),
-        RecordedEvent(mdp.randomize_actuator_gains, env, stiffness_distribution_params=(2.0, 2.0), operation="scale"),
+        CapturedEvent(mdp.randomize_rigid_body_com, env, com_range={"x": (0.5, 0.5)}),
+        CapturedEvent(mdp.randomize_actuator_gains, env, stiffness_distribution_params=(2.0, 2.0), operation="scale"),
     ]
     for _ in range(3):
         for event in events:
@@ -276,7 +276,7 @@ def test_environments_outside_the_mask_keep_state_and_stream(name: str, device: 
     }[name]
     env = FakeEnv(device)
     build_properties(env)
-    event = RecordedEvent(TWINS[name], env, **params)
+    event = CapturedEvent(TWINS[name], env, **params)
     for seed in range(3):
         mask = torch.rand(env.num_envs, generator=torch.Generator().manual_seed(seed)) < 0.5
         before = {key: tensor.clone() for key, tensor in env.tensors().items()}
@@ -322,4 +322,4 @@ def test_wrong_parameters_are_refused_as_in_torch(name: str, params) -> None:
 )
 def test_impossible_draws_are_refused(params, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        RecordedEvent(mdp.randomize_actuator_gains, FakeEnv(), **params)()
+        CapturedEvent(mdp.randomize_actuator_gains, FakeEnv(), **params)()

@@ -1,10 +1,10 @@
-"""Stage capture: the Warp work of a step recorded once as graphs and replayed, on CUDA and on the CPU."""
+"""Stage capture: the Warp work of a step captured once as graphs and replayed, on CUDA and on the CPU."""
 
 from __future__ import annotations
 
 from lab_warp.capture.capturable import Capturability, WarpCapturable, capturability
 from lab_warp.capture.context import CaptureContext, CaptureError, StageReport
-from lab_warp.capture.stage import CapturedStage, HasCaptureContext, captured, captured_stages, eager, record_torch
+from lab_warp.capture.stage import CapturedStage, HasCaptureContext, capture_torch, captured, captured_stages, eager
 
 __all__ = [
     "Capturability",
@@ -18,5 +18,5 @@ __all__ = [
     "captured",
     "captured_stages",
     "eager",
-    "record_torch",
+    "capture_torch",
 ]

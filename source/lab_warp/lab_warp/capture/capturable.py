@@ -14,14 +14,14 @@ _MARK = "__warp_capturable__"
 
 
 class Capturability(NamedTuple):
-    """Whether something may be recorded, and if not, why."""
+    """Whether something may be captured, and if not, why."""
 
     capturable: bool
     reason: str
 
 
 class WarpCapturable:
-    """Decorator: this function, class or method cannot, or not always, be recorded.
+    """Decorator: this function, class or method cannot, or not always, be captured.
 
     Whoever composes a stage asks :func:`capturability` and calls what is not capturable through
     :func:`lab_warp.eager`; called inside a capture all the same, it raises :class:`CaptureError` with the reason.
@@ -31,8 +31,8 @@ class WarpCapturable:
 
     Args:
         capturable: False, or a predicate over the parameters that returns whether this instance of the term can be
-            recorded. The predicate sees the defaults of the signature too.
-        reason: Why it cannot be recorded, in words for the capture report.
+            captured. The predicate sees the defaults of the signature too.
+        reason: Why it cannot be captured, in words for the capture report.
 
     Raises:
         ValueError: No reason is given.
@@ -74,7 +74,7 @@ class WarpCapturable:
                 verdict = self.decide(_parameters(signature, args, kwargs))
                 if not verdict.capturable:
                     raise CaptureError(
-                        f"{describe(function)} cannot be recorded ({verdict.reason}), but was called while "
+                        f"{describe(function)} cannot be captured ({verdict.reason}), but was called while "
                         f"{device.alias} is capturing. Call it through lab_warp.eager."
                     )
             return function(*args, **kwargs)
@@ -83,7 +83,7 @@ class WarpCapturable:
 
 
 def capturability(function: Callable[..., Any], params: Mapping[str, Any] | None = None) -> Capturability:
-    """Whether ``function``, configured with ``params``, may be part of a recording.
+    """Whether ``function``, configured with ``params``, may be part of a capture.
 
     Args:
         function: A function, a bound method, a term class or an instance of one; decorators that set ``__wrapped__``

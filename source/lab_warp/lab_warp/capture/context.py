@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CaptureError(RuntimeError):
-    """A stage did something that a recorded graph cannot repeat, or was used while that is impossible."""
+    """A stage did something that a captured graph cannot repeat, or was used while that is impossible."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class StageReport:
     Attributes:
         stage: Name of the stage.
         device: Warp alias of its device.
-        recorded: Whether a call with known arguments replays graphs.
-        reason: Why, in words; for example ``"LAB_CAPTURE=0"`` or the exception that stopped the last recording.
+        captured: Whether a call with known arguments replays graphs.
+        reason: Why, in words; for example ``"LAB_CAPTURE=0"`` or the exception that stopped the last capture.
         num_graphs: Graphs that the stage holds, over all argument sets.
-        num_recordings: Recordings completed since the stage was made; grows when something makes it record again.
+        num_captures: Captures completed since the stage was made; grows when something makes it capture again.
         islands: Calls that run eagerly between its graphs, in order, each with its reason where one was given.
     """
 
     stage: str
     device: str
-    recorded: bool
+    captured: bool
     reason: str
     num_graphs: int
-    num_recordings: int
+    num_captures: int
     islands: tuple[str, ...]
 
 
@@ -55,8 +55,8 @@ class CaptureContext:
     - ``LAB_SYNC_DEBUG=1`` makes a hidden host synchronisation raise in whatever a stage runs eagerly.
 
     Args:
-        device: Device that the stages record on, e.g. ``"cpu"`` or ``"cuda:0"``.
-        enabled: Whether stages record; None takes ``LAB_CAPTURE`` (default on).
+        device: Device that the stages capture on, e.g. ``"cpu"`` or ``"cuda:0"``.
+        enabled: Whether stages capture; None takes ``LAB_CAPTURE`` (default on).
         sync_debug: Whether host synchronisations raise; None takes ``LAB_SYNC_DEBUG`` (default off).
 
     Raises:
@@ -74,15 +74,15 @@ class CaptureContext:
 
     @property
     def is_running(self) -> bool:
-        """Whether a stage of this context is running: recording, replaying, or called eagerly."""
+        """Whether a stage of this context is running: captured, replayed, or called eagerly."""
         return bool(self._running)
 
     def invalidate(self) -> None:
-        """Drop every recording of every stage; each records again at its next call.
+        """Drop all graphs of every stage; each captures again at its next call.
 
         Call it when memory that the graphs read has been or will be replaced: a hard reset of the simulation, a
         rebuilt model. The device is synchronised first, so that no graph is freed while it runs, and the next
-        recording is preceded by a full garbage collection.
+        capture is preceded by a full garbage collection.
 
         Raises:
             CaptureError: A stage of this context is running.
@@ -93,7 +93,7 @@ class CaptureContext:
                 "Reset or rebuild the simulation between stages."
             )
         for stage in list(self._stages.values()):
-            stage.drop_recordings("invalidated")
+            stage.drop_graphs("invalidated")
 
     def report(self) -> list[StageReport]:
         """State of every live stage, in the order in which the stages were made."""
@@ -105,10 +105,10 @@ class CaptureContext:
 
     @contextmanager
     def _collector_paused(self) -> Iterator[None]:
-        """Keep the garbage collector out of a recording.
+        """Keep the garbage collector out of a capture.
 
-        A graph, module or array that it finalises there has its release recorded, or invalidates the capture. What
-        an invalidation left behind sits in old generations, so the first recording after one collects them all.
+        A graph, module or array that it finalises there has its release captured, or invalidates the capture. What
+        an invalidation left behind sits in old generations, so the first capture after one collects them all.
         """
         was_enabled = gc.isenabled()
         if was_enabled and self._collect_fully:

@@ -1,6 +1,6 @@
-"""What raises while a stage is recorded.
+"""What raises while a stage is captured.
 
-A recording on the CPU executes nothing: a host read returns old data, a torch operation runs once and is missing from
+A capture on the CPU executes nothing: a host read returns old data, a torch operation runs once and is missing from
 every replay, and Warp reports neither. The guard makes both raise, on CUDA too, where they would break the capture.
 """
 
@@ -25,10 +25,10 @@ from lab_warp.capture.patching import (
 )
 
 
-class RecordingGuard:
-    """Context manager around a recording; raises :class:`CaptureError` at what the graph cannot repeat.
+class CaptureGuard:
+    """Context manager around a capture; raises :class:`CaptureError` at what the graph cannot repeat.
 
-    Forbidden, in the thread that records: host reads of arrays on the recorded device (``numpy``, ``list``, ``cptr``,
+    Forbidden, in the thread that captures: host reads of arrays on the captured device (``numpy``, ``list``, ``cptr``,
     the array and DLPack protocols), ``assign`` from host data, ``wp.synchronize*``, ``wp.capture_launch``, and every
     torch operation except those that only make a view (so ``wp.to_torch`` and ``wp.from_torch`` stay legal).
     """
@@ -40,9 +40,9 @@ class RecordingGuard:
         self._suspended = 0
         self._restore = ExitStack()
         self.conditional_depth = 0
-        """How many bodies of ``wp.capture_if`` and ``wp.capture_while`` enclose what is being recorded."""
+        """How many bodies of ``wp.capture_if`` and ``wp.capture_while`` enclose what is being captured."""
 
-    def __enter__(self) -> RecordingGuard:
+    def __enter__(self) -> CaptureGuard:
         with ExitStack() as undo:
             for owner in (wp.array, wp.indexedarray):
                 for name in ARRAY_HOST_READS:
@@ -78,12 +78,12 @@ class RecordingGuard:
 
     def _raise(self, what: str, consequence: str) -> NoReturn:
         raise CaptureError(
-            f"Stage '{self._stage}' used {what} while it was being recorded on {self._device.alias}: {consequence}. "
-            "Move it out of the stage, or call it through lab_warp.eager (torch code: lab_warp.record_torch)."
+            f"Stage '{self._stage}' used {what} while it was being captured on {self._device.alias}: {consequence}. "
+            "Move it out of the stage, or call it through lab_warp.eager (torch code: lab_warp.capture_torch)."
         )
 
     def _raise_host_read(self, what: str) -> NoReturn:
-        self._raise(what, "recorded work has not run yet, so the host would read stale data")
+        self._raise(what, "captured work has not run yet, so the host would read stale data")
 
     def _forbid_on_array(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -1,4 +1,4 @@
-"""Identity of a stage's arguments: which calls may share one recording."""
+"""Identity of a stage's arguments: which calls may share graphs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import warp as wp
 
 
 def argument_key(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
-    """Key under which a call with these arguments is recorded.
+    """Key under which the graphs of a call with these arguments are kept.
 
     Arrays and tensors count by memory and layout (pointer, shape, dtype, strides), scalars and vectors by value,
-    containers by their elements, anything else by identity (the recording keeps it alive, so an id is never reused).
+    containers by their elements, anything else by identity (the graphs keep it alive, so an id is never reused).
     """
     if not args and not kwargs:
         return ()

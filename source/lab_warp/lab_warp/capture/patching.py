@@ -1,4 +1,4 @@
-"""Temporary hooks into Warp and torch, shared by the recording guard and the synchronisation trap."""
+"""Temporary hooks into Warp and torch, shared by the capture guard and the synchronisation trap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages: functions that are recorded at their first call and replayed afterwards."""
+"""Stages: functions that are captured at their first call and replayed afterwards."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import warp as wp
 
 from lab_warp.capture.capturable import capturability, describe
 from lab_warp.capture.context import CaptureContext, CaptureError, StageReport, capturing_device
+from lab_warp.capture.graphs import GraphBuilder, Graphs, active_builder, call_plainly, running_plainly
 from lab_warp.capture.keys import argument_key
-from lab_warp.capture.recording import Recorder, Recording, active_recorder, call_plainly, running_plainly
 from lab_warp.capture.sync_trap import SyncTrap
 
 P = ParamSpec("P")
@@ -32,23 +32,23 @@ Owner = TypeVar("Owner", bound=HasCaptureContext)
 
 
 class CapturedStage:
-    """A function whose Warp launches are recorded as graphs at its first call and replayed at later ones.
+    """A function whose Warp launches are captured as graphs at its first call and replayed at later ones.
 
-    The first call records and then launches, so the function's effects happen exactly once per call and nothing runs
-    for the sake of recording. A call with other arguments makes another recording: arrays and tensors count by pointer
+    The first call captures and then launches, so the function's effects happen exactly once per call and nothing runs
+    for the sake of capturing. A call with other arguments is captured too: arrays and tensors count by pointer
     and layout, scalars by value. Everything else that the function reads from Python (attributes, branches, scalars
-    passed to a launch) is fixed at recording; :meth:`drop_recordings` makes it be read again. Replays return the very
-    object that the recording call returned, so return buffers that the owner keeps.
+    passed to a launch) is fixed by then; :meth:`drop_graphs` makes it be read again. Replays return the very
+    object that the captured call returned, so return buffers that the owner keeps.
 
-    Called while another stage records on the same device, a stage becomes part of that recording. While somebody
+    Called while another stage captures on the same device, a stage becomes part of its graph. While somebody
     else captures the device it runs plainly, as part of that capture.
 
     Args:
-        function: Function of Warp launches; see :class:`RecordingGuard` for what it must not do.
+        function: Function of Warp launches; see :class:`CaptureGuard` for what it must not do.
         context: Settings and lifetime, shared by the stages of one environment.
         name: Name in reports and messages; the function's qualified name if None.
-        max_recordings: Argument sets that may be recorded. One more raises: a stage called with fresh buffers or ever
-            new scalars would record anew each time, some hundred times slower than a replay, and keep every graph.
+        max_captures: Argument sets that may be captured. One more raises: a stage called with fresh buffers or ever
+            new scalars would be captured anew each time, some hundred times slower than a replay, and keep every graph.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class CapturedStage:
         context: CaptureContext,
         *,
         name: str | None = None,
-        max_recordings: int = 8,
+        max_captures: int = 8,
     ) -> None:
         self.name = name or describe(function)
         self.context = context
-        self.num_recordings = 0
-        """Recordings completed since the stage was made."""
+        self.num_captures = 0
+        """Captures completed since the stage was made."""
         self._function = function
-        self._max_recordings = max_recordings
-        self._recordings: dict[Hashable, Recording] = {}
+        self._max_captures = max_captures
+        self._graphs: dict[Hashable, Graphs] = {}
         self._hosts: weakref.WeakSet[CapturedStage] = weakref.WeakSet()
         self._status = "not called yet"
         context._add(self)
@@ -73,17 +73,17 @@ class CapturedStage:
     @property
     def num_graphs(self) -> int:
         """Graphs held, over all argument sets."""
-        return sum(recording.num_graphs for recording in self._recordings.values())
+        return sum(graphs.num_graphs for graphs in self._graphs.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the stage: record, replay, or call the function plainly.
+        """Run the stage: capture, replay, or call the function plainly.
 
         Raises:
             CaptureError: The function did what a graph cannot repeat, or was given too many different arguments.
         """
-        recorder = active_recorder()
-        if recorder is not None:
-            return self._run_inside(recorder, args, kwargs)
+        builder = active_builder()
+        if builder is not None:
+            return self._run_inside(builder, args, kwargs)
         context = self.context
         context._running.append(self)
         try:
@@ -92,13 +92,13 @@ class CapturedStage:
             if not context.enabled:
                 return self._run_eagerly(args, kwargs)
             key = argument_key(args, kwargs)
-            recording = self._recordings.get(key)
-            return self._record(key, args, kwargs) if recording is None else recording.replay()
+            graphs = self._graphs.get(key)
+            return self._capture(key, args, kwargs) if graphs is None else graphs.replay()
         finally:
             context._running.pop()
 
-    def drop_recordings(self, reason: str) -> None:
-        """Forget all recordings, also those of stages that this one became a part of; record at the next call.
+    def drop_graphs(self, reason: str) -> None:
+        """Forget all graphs, also those of stages that this one became a part of; capture at the next call.
 
         The device is synchronised first.
 
@@ -110,17 +110,17 @@ class CapturedStage:
         """
         if self in self.context._running:
             raise CaptureError(
-                f"The recordings of stage '{self.name}' were to be dropped ({reason}) while it runs and uses them. "
+                f"The graphs of stage '{self.name}' were to be dropped ({reason}) while it runs and uses them. "
                 "Do so between its calls."
             )
         hosts = list(self._hosts)
         self._hosts.clear()
         for host in hosts:
-            host.drop_recordings(f"{self.name}: {reason}")
-        if self._recordings:
+            host.drop_graphs(f"{self.name}: {reason}")
+        if self._graphs:
             wp.synchronize_device(self.context.device)
-            self._recordings.clear()
-            self._status = f"records at the next call ({reason})"
+            self._graphs.clear()
+            self._status = f"captures at the next call ({reason})"
             self.context._collect_fully = True
 
     def report(self) -> StageReport:
@@ -128,19 +128,19 @@ class CapturedStage:
         return StageReport(
             stage=self.name,
             device=self.context.device.alias,
-            recorded=bool(self._recordings),
+            captured=bool(self._graphs),
             reason=self._status if self.context.enabled else "capture is switched off (LAB_CAPTURE=0)",
             num_graphs=self.num_graphs,
-            num_recordings=self.num_recordings,
-            islands=tuple(island for recording in self._recordings.values() for island in recording.islands),
+            num_captures=self.num_captures,
+            islands=tuple(island for graphs in self._graphs.values() for island in graphs.islands),
         )
 
-    def _run_inside(self, recorder: Recorder, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        host = recorder.stage
+    def _run_inside(self, builder: GraphBuilder, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        host = builder.stage
         if self.context.device != host.context.device:
             raise CaptureError(
-                f"Stage '{self.name}' on {self.context.device.alias} was called while stage '{host.name}' records on "
-                f"{host.context.device.alias}. A recording holds the work of one device."
+                f"Stage '{self.name}' on {self.context.device.alias} was called while stage '{host.name}' captures on "
+                f"{host.context.device.alias}. A graph holds the work of one device."
             )
         self._hosts.add(host)
         self._status = f"part of stage '{host.name}'"
@@ -153,23 +153,23 @@ class CapturedStage:
                 stack.enter_context(SyncTrap(self.name, self.context.device))
             return self._function(*args, **kwargs)
 
-    def _record(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        if len(self._recordings) >= self._max_recordings:
+    def _capture(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if len(self._graphs) >= self._max_captures:
             raise CaptureError(
-                f"Stage '{self.name}' was called with new arguments, {key}, after recording {self._max_recordings} "
+                f"Stage '{self.name}' was called with new arguments, {key}, after capturing {self._max_captures} "
                 "sets of them, the most that it may. Pass persistent buffers, written in place, and keep values that "
-                "change in device arrays; or raise max_recordings."
+                "change in device arrays; or raise max_captures."
             )
-        recording = Recording(self, (args, kwargs))
+        graphs = Graphs(self, (args, kwargs))
         try:
-            Recorder(recording).record(self._function, args, kwargs)
+            GraphBuilder(graphs).build(self._function, args, kwargs)
         except BaseException as error:
-            self._status = f"recording failed: {type(error).__name__}: {error}"
+            self._status = f"capture failed: {type(error).__name__}: {error}"
             raise
-        self._recordings[key] = recording
-        self.num_recordings += 1
-        self._status = "recorded"
-        return recording.result
+        self._graphs[key] = graphs
+        self.num_captures += 1
+        self._status = "captured"
+        return graphs.result
 
 
 def captured(method: Callable[Concatenate[Owner, P], R]) -> Callable[Concatenate[Owner, P], R]:
@@ -201,38 +201,38 @@ def captured_stages(owner: object) -> list[CapturedStage]:
 
 
 def eager(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a function that cannot be recorded, at this place of a stage.
+    """Call a function that cannot be captured, at this place of a stage.
 
-    While a stage records, its graph so far is closed and launched, the function is called, and another graph begins.
+    While a stage captures, its graph so far is closed and launched, the function is called, and another graph begins.
     Each replay repeats the call between the two graphs, with the arguments given now, and discards its result; so the
-    function should write its results in place. Outside a recording this is a plain call.
+    function should write its results in place. Outside a capture this is a plain call.
 
     Raises:
         CaptureError: Somebody else captures (the function is not called), or this is the body of a conditional.
     """
-    recorder = active_recorder()
-    if recorder is not None:
-        return recorder.call_eagerly(function, args, kwargs, capturability(function, kwargs).reason)
+    builder = active_builder()
+    if builder is not None:
+        return builder.call_eagerly(function, args, kwargs, capturability(function, kwargs).reason)
     return _call_plainly(function, args, kwargs)
 
 
-def record_torch(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call torch code, such as a network, at this place of a stage; recorded where possible.
+def capture_torch(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call torch code, such as a network, at this place of a stage; captured where possible.
 
     On CUDA its work becomes part of the graph, its temporaries in a memory pool of their own. On the CPU, where Warp
-    cannot record torch, it is called like :func:`eager`. Either way it must write its results in place into tensors
+    cannot capture torch, it is called like :func:`eager`. Either way it must write its results in place into tensors
     that exist already, must not draw random numbers, and must not wait for the device. Libraries that it uses besides
-    cuBLAS must have been initialised, for example by a call of it before the first recording.
+    cuBLAS must have been initialised, for example by a call of it before the first capture.
 
     Raises:
         CaptureError: As for :func:`eager`.
     """
-    recorder = active_recorder()
-    if recorder is None:
+    builder = active_builder()
+    if builder is None:
         return _call_plainly(function, args, kwargs)
-    if recorder.stage.context.device.is_cuda:
-        return recorder.call_torch(function, args, kwargs)
-    return recorder.call_eagerly(function, args, kwargs, "torch cannot be recorded on the CPU")
+    if builder.stage.context.device.is_cuda:
+        return builder.call_torch(function, args, kwargs)
+    return builder.call_eagerly(function, args, kwargs, "torch cannot be captured on the CPU")
 
 
 def _call_plainly(function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:

@@ -31,7 +31,7 @@ _SYNCHRONISING_OPERATIONS = {
     _aten.unique_consecutive,
     _aten._unique2,
 }
-# An eager conditional must read its condition; a recorded one does not. That is no hidden synchronisation.
+# An eager conditional must read its condition; a captured one does not. That is no hidden synchronisation.
 _CONDITIONALS = {wp.capture_if.__code__, wp.capture_while.__code__}
 
 

@@ -1,4 +1,4 @@
-"""Environments whose step is Warp code: one graph where everything in it can be recorded."""
+"""Environments whose step is Warp code: one graph where everything in it can be captured."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
     """A task as methods of Warp launches, the twin of a :class:`lab_core.envs.DirectRLEnv`.
 
     A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones`,
-    :meth:`_reset_state` and, if it has buffers or logs values, :meth:`_reset_buffers`. They are part of the recorded
-    step: everything that they read from Python is fixed when it is recorded, and their buffers are allocated in
+    :meth:`_reset_state` and, if it has buffers or logs values, :meth:`_reset_buffers`. They are part of the captured
+    step: everything that they read from Python is fixed when it is captured, and their buffers are allocated in
     :meth:`_setup`.
 
     Attributes:
@@ -141,7 +141,7 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
         self._get_rewards(self.warp.reward)
 
     def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
-        raise NotImplementedError("A Warp environment computes its observations in the recorded step.")
+        raise NotImplementedError("A Warp environment computes its observations in the captured step.")
 
     def _observe(self, mask: tuple[wp.array, torch.Tensor] | None) -> None:
         self._get_observations(self._views["now"])

@@ -15,7 +15,7 @@ _CAPACITY = 512
 class WarpEpisodeLog(EpisodeLog):
     """Keeps the values of the latest step in which any environment was reset.
 
-    Managers reserve their slots when they are built and write them in the recorded step, only if something was reset.
+    Managers reserve their slots when they are built and write them in the captured step, only if something was reset.
     Slots must not move, so their number is limited.
     """
 

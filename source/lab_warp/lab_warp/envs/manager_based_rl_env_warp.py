@@ -82,10 +82,10 @@ class ManagerBasedRLEnvWarp(WarpEnv, ManagerBasedRLEnv):
     def _end_observations(self) -> Observations:
         return self.final_obs_buf
 
-    def _reset_recordable(self) -> bool:
+    def _reset_capturable(self) -> bool:
         managers = (self.observation_manager, self.termination_manager, self.reward_manager, self.metrics_manager)
         return (
-            super()._reset_recordable()
+            super()._reset_capturable()
             and self.curriculum_manager.recordable
             and self.curriculum_manager.resets_recordable
             and self.action_manager.recordable

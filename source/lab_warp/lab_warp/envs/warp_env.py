@@ -1,4 +1,4 @@
-"""The step of a Warp environment: one recorded stage, from the action to the observations."""
+"""The step of a Warp environment: one captured stage, from the action to the observations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab_core.envs.observations import Observations, copy_observations, write_ob
 from lab_core.envs.stage_marks import MarkStage
 from lab_core.managers import EventManager, NullRecorderManager
 from lab_core.seeding import make_generator, seed_everything
-from lab_warp.capture import CaptureContext, StageReport, captured, captured_stages, eager, record_torch
+from lab_warp.capture import CaptureContext, StageReport, capture_torch, captured, captured_stages, eager
 from lab_warp.envs.log import WarpEpisodeLog
 from lab_warp.envs.stages import WARP_STEP
 from lab_warp.managers import EventManagerWarp, kernels
@@ -31,9 +31,9 @@ from lab_warp.views import share_articulation
 class WarpEnv(RLEnv):
     """Steps and resets as :class:`lab_core.envs.RLEnv` does, from the same configuration, as Warp code.
 
-    The whole step is one recorded stage. Where all of it can be recorded it is one graph; what cannot be runs at its
+    The whole step is one captured stage. Where all of it can be captured it is one graph; what cannot be runs at its
     place between two graphs, and :meth:`capture_report` says what and why. Environments to reset are named by
-    ``warp.reset_mask``; if all work of a reset can be recorded, a step in which nothing ends leaves it out.
+    ``warp.reset_mask``; if all work of a reset can be captured, a step in which nothing ends leaves it out.
 
     Attributes:
         warp: Warp arrays that terms share: ``rng`` uint32 (N,), the environments' random streams; ``episode_length``
@@ -85,13 +85,13 @@ class WarpEnv(RLEnv):
             step_count=wp.from_torch(self._step_count),
         )
         self.log = self._log = WarpEpisodeLog(self.device)
-        self._pending_recording = ""
+        self._pending_capture = ""
         self._has_run: set[str] = set()
         self._replaced: list[object] = []
         self._changes: list[Callable[[], None]] = []
         self._recorder: tuple[NullRecorderManager | None, int] = (None, 0)
-        """Recorder and its revision that recordings use."""
-        self.physics.rebuild_callbacks.append(lambda: self.request_recording("the physics was rebuilt"))
+        """Recorder and its revision that the graphs use."""
+        self.physics.rebuild_callbacks.append(lambda: self.request_capture("the physics was rebuilt"))
         return EventManagerWarp(self.cfg.events, self)
 
     @property
@@ -114,8 +114,8 @@ class WarpEnv(RLEnv):
             self._take_action(actions)
             self._copy_settings()
             self._notice_recorder()
-            if self._pending_recording:
-                self._record_anew()
+            if self._pending_capture:
+                self._drop_graphs()
             self.recorder_manager.begin_step()
             self._reset_mask, self._reset_ids = self.reset_mask, None
             self._common_step_counter += 1  # now, for what runs between graphs; the device counts after the physics
@@ -184,7 +184,7 @@ class WarpEnv(RLEnv):
 
     def _reset_done(self) -> None:
         """Resets the environments that are done; a graph that can hold all of it leaves it out where none is."""
-        if self._reset_recordable() and self.capture_context.enabled:
+        if self._reset_capturable() and self.capture_context.enabled:
             wp.capture_if(self.warp.reset_count, on_true=self._reset_masked)
         else:
             self._reset_masked()
@@ -227,8 +227,8 @@ class WarpEnv(RLEnv):
                 self._seed(seed)
             self._copy_settings()
             self._notice_recorder()
-            if self._pending_recording:
-                self._record_anew()
+            if self._pending_capture:
+                self._drop_graphs()
             self.reset_mask.copy_(mask)
             self.reset_count.copy_(mask.sum())
             self._reset_mask, self._reset_ids = self.reset_mask, None
@@ -260,17 +260,17 @@ class WarpEnv(RLEnv):
             self.event_manager.apply_interval(self.step_dt)
             self._physics_call(self.physics.forward)
 
-    # Recording ----------------------------------------------------------------------------------------------------
+    # Capture ------------------------------------------------------------------------------------------------------
 
-    def request_recording(self, reason: str, replaced: object = None) -> None:
-        """Lets the next step record anew, because something changed that recordings fix.
+    def request_capture(self, reason: str, replaced: object = None) -> None:
+        """Lets the next step be captured anew, because something changed that its graphs fix.
 
         Args:
             reason: What changed, for the report.
-            replaced: Whatever owns memory that the recordings of now use; kept until they are dropped. A graph on a GPU
+            replaced: Whatever owns memory that the graphs of now use; kept until they are dropped. A graph on a GPU
                 does not keep it, and a term between two graphs may ask while the step still runs.
         """
-        self._pending_recording = reason
+        self._pending_capture = reason
         self._replaced.append(replaced)
 
     def change_after_stages(self, change: Callable[[], None]) -> None:
@@ -279,22 +279,22 @@ class WarpEnv(RLEnv):
         self._changes.append(change)
 
     def capture_report(self) -> list[StageReport]:
-        """Returns how the stages of this environment run: what is recorded, and what runs between graphs, and why."""
+        """Returns how the stages of this environment run: what is captured, and what runs between graphs, and why."""
         return [stage.report() for stage in captured_stages(self)]
 
     @contextmanager
     def mark_stages(self, mark: MarkStage) -> Iterator[None]:
-        """As in every environment, but the marks become part of the recorded step.
+        """As in every environment, but the marks become part of the captured step.
 
-        On a GPU ``mark`` is called when the step is recorded, and what it does there must be able to be recorded, as an
+        On a GPU ``mark`` is called when the step is captured, and what it does there must be able to be captured, as an
         external event of torch is. On a CPU it is called in every step, between two graphs.
         """
         try:
-            with super().mark_stages(lambda stage: record_torch(mark, stage)):
-                self.request_recording("its stages are marked")
+            with super().mark_stages(lambda stage: capture_torch(mark, stage)):
+                self.request_capture("its stages are marked")
                 yield
         finally:
-            self.request_recording("its stages are no longer marked")
+            self.request_capture("its stages are no longer marked")
 
     @contextmanager
     def _first_run(self, what: str) -> Iterator[None]:
@@ -307,10 +307,10 @@ class WarpEnv(RLEnv):
             yield
         self._has_run.add(what)
 
-    def _record_anew(self) -> None:
+    def _drop_graphs(self) -> None:
         for stage in captured_stages(self):
-            stage.drop_recordings(self._pending_recording)
-        self._pending_recording = ""
+            stage.drop_graphs(self._pending_capture)
+        self._pending_capture = ""
         self._replaced.clear()
 
     def _make_changes(self) -> None:
@@ -334,13 +334,13 @@ class WarpEnv(RLEnv):
                 for part in parts:
                     eager(Island(f"{part.name}: {obstacle}", part.run), *args)
             else:
-                record_torch(Island(f"recorder: {hook}", _run_parts), [part.run for part in parts], *args)
+                capture_torch(Island(f"recorder: {hook}", _run_parts), [part.run for part in parts], *args)
 
     def _notice_recorder(self) -> None:
-        """Records anew where another recorder has come, or one changed what its hooks do."""
+        """Asks for a new capture where another recorder has come, or one changed what its hooks do."""
         recorder = (self.recorder_manager, self.recorder_manager.revision)
         if recorder != self._recorder:
-            self.request_recording("the recorder changed", replaced=self._recorder)
+            self.request_capture("the recorder changed", replaced=self._recorder)
             self._recorder = recorder
 
     # What kinds of environments add -------------------------------------------------------------------------------
@@ -351,11 +351,11 @@ class WarpEnv(RLEnv):
         raise NotImplementedError
 
     def _take_action(self, actions: torch.Tensor) -> None:
-        """Checks the action (N, A) and hands it over, before the recorded stage."""
+        """Checks the action (N, A) and hands it over, before the captured stage."""
         raise NotImplementedError
 
     def _copy_settings(self) -> None:
-        """Hands changed settings to the device, before the recorded stage."""
+        """Hands changed settings to the device, before the captured stage."""
         self.event_manager.copy_settings()
 
     def _process_action(self, actions: torch.Tensor) -> None:
@@ -378,8 +378,8 @@ class WarpEnv(RLEnv):
         """Live buffers of what :meth:`_observe_end` computed."""
         raise NotImplementedError
 
-    def _reset_recordable(self) -> bool:
-        """Whether all work of a reset can be recorded."""
+    def _reset_capturable(self) -> bool:
+        """Whether all work of a reset can be captured."""
         parts = self.recorder_manager.hook_parts("reset")
         return (
             self.physics.recordable

@@ -139,7 +139,7 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
         for name, term in self._terms.items():
             if term.is_plain and not _is_plain(self._cfgs[name]):
                 self._terms[name] = self._term_with_memory(name)
-                self._env.request_recording(f"{self._what(name)} has a memory now")
+                self._env.request_capture(f"{self._what(name)} has a memory now")
         for name, group in self._group_buffers.items():
             corrupt, was_noisy = self._groups[name].enable_corruption, group.is_noisy
             group.copy_settings(
@@ -151,7 +151,7 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
                 or {"": _NOTHING}
             )
             if group.is_noisy is not was_noisy:
-                self._env.request_recording(f"noise of observation group {name!r} came or went")
+                self._env.request_capture(f"noise of observation group {name!r} came or went")
 
     def compute_now(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
         """Computes the observations after a step. Delays, histories and random streams move on: in all environments,

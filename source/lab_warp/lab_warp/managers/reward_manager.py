@@ -55,9 +55,9 @@ class RewardManagerWarp(WarpTerms, RewardManager):
         if evaluated is None:
             return
         if any(cfg.weight for name, cfg in self._cfgs.items() if name not in evaluated):
-            self._env.request_recording("a reward term's weight is no longer 0")
+            self._env.request_capture("a reward term's weight is no longer 0")
         elif any(self._cfgs[name].weight == 0.0 for name in evaluated & self._class_terms.keys()):
-            self._env.request_recording("a reward term with a memory has the weight 0 now and must rest")
+            self._env.request_capture("a reward term with a memory has the weight 0 now and must rest")
 
     def compute(self, dt: float) -> torch.Tensor:
         self._evaluated = evaluated = {name for name, cfg in self._cfgs.items() if cfg.weight != 0.0}

@@ -13,7 +13,7 @@ import warp as wp
 from lab_core.config import same_values
 from lab_core.managers import ManagerTermBase
 from lab_core.managers.manager_base import ManagerBase, check_tensor
-from lab_warp.capture import capturability, eager, record_torch
+from lab_warp.capture import capturability, capture_torch, eager
 from lab_warp.twins import find_twin
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class WarpTerms(ManagerBase[Any]):
             new.params = self._live_params[name]  # the recording uses index tensors in there
         else:
             self._fix(name)
-            self._env.request_recording(f"{self._what(name)} changed", replaced)
+            self._env.request_capture(f"{self._what(name)} changed", replaced)
 
     def _make_change(self, name: str) -> None:
         if name in self._changes:  # else it was set twice in a step, and the last one has been made
@@ -111,7 +111,7 @@ class WarpTerms(ManagerBase[Any]):
     def _call_twin(self, name: str, args: tuple[Any, ...], torch_args: tuple[Any, ...]) -> None:
         cfg, twin = self._cfgs[name], self._twin(name)
         if twin is None:
-            run = record_torch if cfg.torch_capturable else eager
+            run = capture_torch if cfg.torch_capturable else eager
             run(self._islands[name], name, *torch_args)
         elif capturability(twin, cfg.params).capturable:
             twin(self._env, *args, **cfg.params)

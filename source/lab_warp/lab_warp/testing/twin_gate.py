@@ -78,7 +78,7 @@ def check_value_twin(original: Term, case: TwinCase, device: str = "cpu") -> Non
         assert not torch.equal(expected, last), "the torch term returns the same for all inputs"
         last = expected
     report = stage.report()
-    assert (report.num_recordings, report.num_graphs, report.islands) == (1, 1, ())
+    assert (report.num_captures, report.num_graphs, report.islands) == (1, 1, ())
 
 
 def check_event_twin(original: Term, case: TwinCase, device: str = "cpu") -> None:
@@ -113,7 +113,7 @@ def check_event_twin(original: Term, case: TwinCase, device: str = "cpu") -> Non
             changed |= not torch.equal(expected, before[name])
         assert changed, "the event changed nothing"
     report = stage.report()
-    assert (report.num_recordings, report.num_graphs, report.islands) == (1, 1, ())
+    assert (report.num_captures, report.num_graphs, report.islands) == (1, 1, ())
 
 
 class BoundTerm:

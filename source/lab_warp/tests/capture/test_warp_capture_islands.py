@@ -11,12 +11,12 @@ import pytest
 import torch
 import warp as wp
 
-from lab_warp import CaptureContext, CapturedStage, CaptureError, eager, record_torch
+from lab_warp import CaptureContext, CapturedStage, CaptureError, capture_torch, eager
 from lab_warp.testing.stages import Calls, add, scale, value_of
 
 
 def assert_usable(context: CaptureContext) -> None:
-    """The device captures nothing and records and replays as ever."""
+    """The device captures nothing and captures and replays as ever."""
     assert not context.device.is_capturing
     array = wp.zeros(3, dtype=wp.int32, device=context.device)
     stage = CapturedStage(add, context)
@@ -67,7 +67,7 @@ def test_eager_call_may_read_the_host_and_use_torch(context: CaptureContext, x: 
     assert value_of(x) == 21
 
 
-def test_eager_returns_its_result_when_recorded(context: CaptureContext) -> None:
+def test_eager_returns_its_result_when_captured(context: CaptureContext) -> None:
     stage = CapturedStage(lambda: eager(max, 3, 7), context)
     assert [stage(), stage()] == [7, 7]
 
@@ -93,7 +93,7 @@ def test_3_6_nested_stages_are_inlined_and_nested_eager_splits_the_outer(context
     assert f"part of stage '{outer.name}'" in inner.report().reason
 
 
-def test_stage_called_from_an_eager_call_has_its_own_recording(context: CaptureContext, x: wp.array) -> None:
+def test_stage_called_from_an_eager_call_has_its_own_capture(context: CaptureContext, x: wp.array) -> None:
     inner = CapturedStage(lambda: add(x, 1), context)
 
     def function() -> None:
@@ -114,10 +114,10 @@ def test_dropping_a_nested_stage_drops_its_host(context: CaptureContext, x: wp.a
     outer = CapturedStage(lambda: inner(), context)
     outer()
     step[0] = 10
-    inner.drop_recordings("the step changed")
+    inner.drop_graphs("the step changed")
     outer()
     assert value_of(x) == 11
-    assert outer.num_recordings == 2
+    assert outer.num_captures == 2
 
 
 def test_stage_in_a_foreign_capture_becomes_part_of_it(context: CaptureContext, x: wp.array) -> None:
@@ -135,7 +135,7 @@ def test_stage_in_a_foreign_capture_becomes_part_of_it(context: CaptureContext, 
 # -- torch ------------------------------------------------------------------------------------------------------------
 
 
-def test_record_torch_runs_in_its_place(context: CaptureContext, device: str) -> None:
+def test_capture_torch_runs_in_its_place(context: CaptureContext, device: str) -> None:
     weight = torch.arange(16, dtype=torch.float32, device=device).view(4, 4) / 10
     data = wp.zeros(4, dtype=wp.float32, device=device)
     view, x = wp.to_torch(data), wp.zeros(4, dtype=wp.int32, device=device)
@@ -144,7 +144,7 @@ def test_record_torch_runs_in_its_place(context: CaptureContext, device: str) ->
 
     def function() -> None:
         add(x, 1)
-        record_torch(layer)
+        capture_torch(layer)
         add(x, 1)
 
     stage = CapturedStage(function, context)
@@ -202,17 +202,17 @@ def test_3_7_eager_in_a_foreign_capture_raises_and_does_not_call(context: Captur
     island = Calls(lambda: None)
     stage = CapturedStage(lambda: eager(island), context)
     with wp.ScopedCapture(device=context.device):
-        for function in (lambda: eager(island), lambda: record_torch(island), stage):
+        for function in (lambda: eager(island), lambda: capture_torch(island), stage):
             with pytest.raises(CaptureError, match="captured by code that is no stage"):
                 function()
     assert island.count == 0
     assert_usable(context)
 
 
-@pytest.mark.parametrize("call", [eager, record_torch])
+@pytest.mark.parametrize("call", [eager, capture_torch])
 def test_eager_call_inside_a_conditional_raises(context: CaptureContext, x: wp.array, call: Callable[..., Any]) -> None:
-    if call is record_torch and context.device.is_cuda:
-        pytest.skip("torch work may be recorded inside a conditional on CUDA")
+    if call is capture_torch and context.device.is_cuda:
+        pytest.skip("torch work may be captured inside a conditional on CUDA")
     island = Calls(lambda: None)
     flag = wp.ones(1, dtype=wp.int32, device=context.device)
     stage = CapturedStage(lambda: wp.capture_if(flag, on_true=lambda: call(island)), context)
@@ -222,7 +222,7 @@ def test_eager_call_inside_a_conditional_raises(context: CaptureContext, x: wp.a
     assert_usable(context)
 
 
-def test_3_8_raising_while_recording_leaves_the_device_usable(context: CaptureContext, x: wp.array) -> None:
+def test_3_8_raising_while_captured_leaves_the_device_usable(context: CaptureContext, x: wp.array) -> None:
     fails = [True]
     island = Calls(lambda: add(x, 10))
 
@@ -239,7 +239,7 @@ def test_3_8_raising_while_recording_leaves_the_device_usable(context: CaptureCo
     assert not context.device.is_capturing
     assert value_of(x) == 11  # the graph and the eager call before the failure stay made; the open graph does not run
     assert "KeyError" in stage.report().reason
-    assert not stage.report().recorded
+    assert not stage.report().captured
     fails[0] = False
     stage()
     assert value_of(x) == 23

@@ -49,12 +49,12 @@ def step(env: ManagerBasedRLEnvWarp, times: int = 1) -> tuple[Any, ...]:
     return [env.step(torch.zeros(env.num_envs, 1, device=env.device)) for _ in range(times)][-1]
 
 
-def recordings(env: ManagerBasedRLEnvWarp) -> int:
-    return step_report(env).num_recordings
+def captures(env: ManagerBasedRLEnvWarp) -> int:
+    return step_report(env).num_captures
 
 
 def test_row_3_25_terms_with_one_function_keep_their_own_ranges(device):
-    """And a changed range acts on the next event, with a new recording."""
+    """And a changed range acts on the next event, with a new capture."""
     env = make(device=device)
     for name, value in (("reset_cart", 0.5), ("reset_pole", -0.25)):
         cfg = copy.deepcopy(env.event_manager.get_term_cfg(name))
@@ -69,7 +69,7 @@ def test_row_3_25_terms_with_one_function_keep_their_own_ranges(device):
     assert torch.equal(env.scene["robot"].data.joint_pos, expected)
 
 
-def test_row_3_26_a_new_interval_acts_without_a_new_recording():
+def test_row_3_26_a_new_interval_acts_without_a_new_capture():
     cfg = cartpole()
     cart = SceneEntityCfg(joint_names=("slider_to_cart",))
     params = {"position_range": (1.0, 1.0), "velocity_range": (0.0, 0.0), "asset_cfg": cart}
@@ -83,11 +83,11 @@ def test_row_3_26_a_new_interval_acts_without_a_new_recording():
     env.event_manager.set_term_cfg("jump", cfg)
     step(env)
     assert (env.scene["robot"].data.joint_pos[:, 0] == 1.0).all()
-    assert recordings(env) == 1
+    assert captures(env) == 1
 
 
 def test_row_3_26_and_4_6_a_weight_raised_from_zero_runs_its_term(device):
-    """One new recording when it leaves 0, none when it comes back or changes."""
+    """One new capture when it leaves 0, none when it comes back or changes."""
     cfg = cartpole()
     cfg.rewards = {"cart": RewardTermCfg(func=mdp.joint_pos_target_l2, weight=0.0, params=_cart_target(2.0))}
     env = make(cfg, device)
@@ -101,7 +101,7 @@ def test_row_3_26_and_4_6_a_weight_raised_from_zero_runs_its_term(device):
         expected = torch.full((N,), weight * 4.0 * env.step_dt, device=device)
         torch.testing.assert_close(reward, expected)
         torch.testing.assert_close(env.reward_manager._episode_sums.squeeze(1), expected)
-        assert recordings(env) == number
+        assert captures(env) == number
 
 
 def _cart_target(target: float) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _cart_target(target: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "manager", ["reward", "event", "termination", "observation", "curriculum", "metrics", "action", "command"]
 )
-def test_row_4_4_a_term_set_to_its_own_configuration_records_and_changes_nothing(manager):
+def test_row_4_4_a_term_set_to_its_own_configuration_captures_and_changes_nothing(manager):
     """With every kind of term that has a memory, timers and draws."""
     results = []
     for sets in (True, False):
@@ -123,7 +123,7 @@ def test_row_4_4_a_term_set_to_its_own_configuration_records_and_changes_nothing
             terms.set_term_cfg(name, terms.get_term_cfg(name))
             terms.set_term_cfg(name, copy.deepcopy(terms.get_term_cfg(name)))
         results.append(rollout(env, 20, seed=1))
-        assert [report.num_recordings for report in env.capture_report()] == [1, 1, 1]
+        assert [report.num_captures for report in env.capture_report()] == [1, 1, 1]
     assert_same_results(*results)
 
 
@@ -175,14 +175,14 @@ def test_a_class_term_rests_while_its_weight_is_0(frontend):
     assert rewards == pytest.approx([1.0, 2.0, 0.0, 0.0, 3.0, 4.0])
 
 
-def test_row_4_5_a_curriculum_that_sets_a_weight_at_every_reset_records_nothing_anew():
+def test_row_4_5_a_curriculum_that_sets_a_weight_at_every_reset_captures_nothing_anew():
     cfg = cartpole(0.2)
     cfg.curriculum["cart_vel"] = CurriculumTermCfg(
         func=mdp.modify_reward_weight, params={"term_name": "cart_vel", "weight": -0.005, "num_steps": 20}
     )
     env = make(cfg)
     rollout(env, 60)
-    assert recordings(env) == 1
+    assert captures(env) == 1
     column = env.reward_manager.term_names.index("cart_vel")
     speed = env.scene["robot"].data.joint_vel[:, 0].abs()
     kept = env.episode_length_buf > 0
@@ -229,7 +229,7 @@ def test_a_curriculum_acts_in_the_step_that_it_names(frontend):
 
 
 def test_row_4_7_a_minimum_between_resets_acts_at_once():
-    """It lies on the device, so that not even one new recording is needed."""
+    """It lies on the device, so that not even one new capture is needed."""
     cfg = cartpole()
     cfg.events["reset_cart"].params["position_range"] = (0.5, 0.5)
     env = make(cfg)
@@ -246,7 +246,7 @@ def test_row_4_7_a_minimum_between_resets_acts_at_once():
     data.joint_pos[:, 0] = 10.0
     step(env)
     assert (last == env.common_step_counter).all() and (data.joint_pos[:, 0] == 0.5).all()
-    assert recordings(env) == 1
+    assert captures(env) == 1
 
 
 @pytest.mark.parametrize("frontend", ["torch", "warp"])
@@ -262,7 +262,7 @@ def test_events_without_a_pause_act_at_every_reset_also_when_the_counter_was_set
         assert (cart == 0.5).all()
 
 
-def test_noise_clip_and_scale_change_without_a_new_recording(device):
+def test_noise_clip_and_scale_change_without_a_new_capture(device):
     cfg = cartpole()
     cfg.observations["policy"].enable_corruption = True
     env = make(cfg, device)
@@ -272,7 +272,7 @@ def test_noise_clip_and_scale_change_without_a_new_recording(device):
     env.observation_manager.set_term_cfg("policy/joint_pos_rel", term)
     obs, *_ = step(env)
     assert torch.equal(obs["policy"][:, :2], torch.tensor([20.0, 200.0], device=device).expand(N, 2))
-    assert recordings(env) == 1
+    assert captures(env) == 1
 
 
 @pytest.mark.parametrize("in_place", [True, False])
@@ -290,11 +290,11 @@ def test_noise_with_a_memory_in_place_of_none_acts_too(in_place, device):
         env.observation_manager.set_term_cfg("policy/joint_pos_rel", dataclasses.replace(term, noise=noise))
     obs, *_ = step(env)
     assert torch.equal(obs["policy"][:, :2], env.scene["robot"].data.joint_pos + 5.0)
-    assert recordings(env) == 2
+    assert captures(env) == 2
     assert "observation term 'policy/joint_pos_rel': its memory" in step_report(env).islands
 
 
-def test_parameters_of_a_term_change_with_one_new_recording(device):
+def test_parameters_of_a_term_change_with_one_new_capture(device):
     env = make(device=device)
     step(env, 2)
     term = copy.deepcopy(env.termination_manager.get_term_cfg("cart_out_of_bounds"))
@@ -302,15 +302,15 @@ def test_parameters_of_a_term_change_with_one_new_recording(device):
     env.termination_manager.set_term_cfg("cart_out_of_bounds", term)
     _, _, terminated, *_ = step(env)
     assert terminated.all()
-    assert recordings(env) == 2
+    assert captures(env) == 2
     term.time_out = True
     env.termination_manager.set_term_cfg("cart_out_of_bounds", term)
     _, _, terminated, truncated, _ = step(env)
     assert truncated.all() and not terminated.any()
-    assert recordings(env) == 2
+    assert captures(env) == 2
 
 
-def test_what_a_recording_uses_lives_until_the_next_one():
+def test_what_a_capture_uses_lives_until_the_next_one():
     """A graph on a GPU does not keep the index tensors of replaced parameters."""
     env = make()
     step(env)
@@ -325,7 +325,7 @@ def test_what_a_recording_uses_lives_until_the_next_one():
     assert used() is None
 
 
-def test_the_scale_of_an_action_changes_without_a_new_recording(device):
+def test_the_scale_of_an_action_changes_without_a_new_capture(device):
     env = make(device=device)
     action = torch.ones(N, 1, device=device)
     env.step(action)
@@ -334,10 +334,10 @@ def test_the_scale_of_an_action_changes_without_a_new_recording(device):
     )
     env.step(action)
     assert (env.action_manager.get_term("cart_effort").processed_actions == 7.0).all()
-    assert recordings(env) == 1
+    assert captures(env) == 1
 
 
-def test_a_torch_function_in_place_of_a_twin_is_recorded_around():
+def test_a_torch_function_in_place_of_a_twin_is_captured_around():
     env = make()
     step(env)
     term = dataclasses.replace(
@@ -377,7 +377,7 @@ class SeenTooWarp(seen):
 @pytest.mark.parametrize("frontend", ["torch", "warp"])
 def test_an_observation_with_a_memory_in_place_of_one_without(frontend, func):
     """It sees each step once, though the end of the step is observed too, and other environments' resets not at all.
-    Back again, the term is recorded as before."""
+    Back again, the term is captured as before."""
     cfg = cartpole()
     cfg.compute_final_obs = True
     env = make_env(cfg, frontend=frontend)
@@ -395,7 +395,7 @@ def test_an_observation_with_a_memory_in_place_of_one_without(frontend, func):
         assert not any("joint_pos_rel" in island for island in step_report(env).islands)
 
 
-def test_whether_torch_code_may_be_recorded_can_change():
+def test_whether_torch_code_may_be_captured_can_change():
     env = make()
     func = torch.ones
     cfg = RewardTermCfg(func=lambda env: func(env.num_envs, device=env.device), weight=1.0)
@@ -405,7 +405,7 @@ def test_whether_torch_code_may_be_recorded_can_change():
     env.reward_manager.set_term_cfg("alive", dataclasses.replace(cfg, torch_capturable=True))
     step(env)
     (island,) = [island for island in step_report(env).islands if "alive" in island]
-    assert island == "reward term 'alive': no Warp twin (torch cannot be recorded on the CPU)"
+    assert island == "reward term 'alive': no Warp twin (torch cannot be captured on the CPU)"
 
 
 @pytest.mark.parametrize("frontend", ["torch", "warp"])

@@ -1,4 +1,4 @@
-"""Terms that change other terms while the step runs: the rest of the step goes on with what was recorded."""
+"""Terms that change other terms while the step runs: the rest of the step goes on with what was captured."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_changes_of_one_step_add_up_and_are_seen_at_once(enabled, monkeypatch):
     assert (data.joint_pos[:, 0] == 0.25).all() and (data.joint_vel[:, 0] == 0.5).all()
     if enabled:
         rollout(env, 3)
-        assert step_report(env).num_recordings == 2
+        assert step_report(env).num_captures == 2
 
 
 def ask_in_vain(env: Any, mask: torch.Tensor) -> float:
@@ -125,4 +125,4 @@ def test_a_wrong_change_within_a_step_raises_there():
     cfg.curriculum["vain"] = CurriculumTermCfg(func=ask_in_vain)
     env = ManagerBasedRLEnvWarp(cfg)
     rollout(env, 4)
-    assert step_report(env).num_recordings == 1
+    assert step_report(env).num_captures == 1

@@ -14,7 +14,7 @@ from lab_warp.testing.twin_gate import BoundTerm
 from lab_warp.twins import find_twin
 
 
-class RecordedEvent:
+class CapturedEvent:
     """The twin of an event in one environment: recorded at its first call, replayed at all others."""
 
     def __init__(self, original: Callable[..., Any], env: FakeEnv, **params: Any) -> None:

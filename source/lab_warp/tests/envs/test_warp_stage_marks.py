@@ -1,4 +1,4 @@
-"""Marks between the stages of a recorded step, and the benchmark that uses them."""
+"""Marks between the stages of a captured step, and the benchmark that uses them."""
 
 from __future__ import annotations
 

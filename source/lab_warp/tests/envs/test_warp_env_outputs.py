@@ -257,7 +257,7 @@ def test_direct_environments_have_events_and_noise(device):
     assert sum(int(mask.sum()) for mask in masks) > N
 
 
-def test_direct_environments_follow_noise_that_changes_without_a_new_recording(device):
+def test_direct_environments_follow_noise_that_changes_without_a_new_capture(device):
     expected = {"add": torch.add, "scale": torch.mul, "abs": torch.full_like}
     cfg = direct_cfg(
         observation_noise=ConstantNoiseCfg(bias=0.0), action_noise=ConstantNoiseCfg(bias=0.0), compute_final_obs=True
@@ -274,7 +274,7 @@ def test_direct_environments_follow_noise_that_changes_without_a_new_recording(d
             assert torch.equal(given["policy"], expected[operation](position, bias))
     env.cfg.observation_noise.bias = 1.0
     assert (env.reset()[0]["policy"] == 1.0 + env.scene["robot"].data.joint_pos[:, :1]).all()
-    assert step_report(env).num_recordings == 1
+    assert step_report(env).num_captures == 1
 
 
 def test_direct_environments_refuse_noise_with_a_memory():
@@ -299,7 +299,7 @@ def test_the_maximum_of_an_episode_with_a_nan_is_one(frontend):
 
 @pytest.mark.parametrize("make_cfg", CFGS)
 def test_an_action_can_be_processed_and_applied_by_hand(make_cfg, device):
-    """As a replay of recorded actions does."""
+    """As a replay of captured actions does."""
     env, by_hand = build_env(make_cfg(), device), build_env(make_cfg(), device)
     action = torch.full((N, 1), 0.3, device=device)
     env.step(action)
@@ -344,4 +344,4 @@ def test_a_world_that_goes_non_finite_is_terminated_alone():
         assert ours["obs.policy"].isfinite().all() and ours["reward"].isfinite().all()
         assert same_bits(ours["obs.policy"][others], theirs["obs.policy"][others])
     assert given[0]["log.Episode_Termination/non_finite"] == pytest.approx(1 / N)
-    assert step_report(env).num_recordings == 1
+    assert step_report(env).num_captures == 1

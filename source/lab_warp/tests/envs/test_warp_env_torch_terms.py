@@ -131,7 +131,7 @@ def test_twins_read_commands_and_actions_of_torch_code(enabled, device, monkeypa
     assert torch.equal(last[:, 4:7], env.command_manager.get_command("rising"))
     assert last[:, 4].min() > 5 and last[:, 7].any()
     if enabled:
-        assert step_report(env).num_recordings == 1
+        assert step_report(env).num_captures == 1
         assert {"command term 'rising': no Warp twin", "action term 'fresh': no Warp twin"} <= set(
             step_report(env).islands
         )

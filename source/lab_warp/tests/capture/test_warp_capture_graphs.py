@@ -1,4 +1,4 @@
-"""Recording and replay of stages, and which arguments make another recording. Numbers in names are rows of the list
+"""Capture and replay of stages, and which arguments make another capture. Numbers in names are rows of the list
 in docs/warp_frontend.md."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 import torch
 import warp as wp
 
-from lab_warp import CaptureContext, CapturedStage, CaptureError, record_torch
+from lab_warp import CaptureContext, CapturedStage, CaptureError, capture_torch
 from lab_warp.testing.stages import Calls, add, scale, value_of
 
 
@@ -34,7 +34,7 @@ def _advance(state: wp.array[wp.float32], done: wp.array[wp.int32]):
         done[0] = wp.where(state[0] > 1.0, 1, 0)
 
 
-def test_3_1_first_call_records_and_runs_once_second_replays(context: CaptureContext, x: wp.array) -> None:
+def test_3_1_first_call_captures_and_runs_once_second_replays(context: CaptureContext, x: wp.array) -> None:
     function = Calls(add)
     stage = CapturedStage(function, context)
     first = stage(x)
@@ -43,10 +43,10 @@ def test_3_1_first_call_records_and_runs_once_second_replays(context: CaptureCon
     assert value_of(x) == 2
     assert first is second is x
     assert function.count == 1
-    assert stage.num_graphs == stage.num_recordings == 1
+    assert stage.num_graphs == stage.num_captures == 1
 
 
-def test_3_2_another_array_or_scalar_makes_another_recording(context: CaptureContext, x: wp.array) -> None:
+def test_3_2_another_array_or_scalar_makes_another_capture(context: CaptureContext, x: wp.array) -> None:
     function = Calls(add)
     stage = CapturedStage(function, context)
     y = wp.full(4, 100, dtype=wp.int32, device=context.device)
@@ -61,14 +61,14 @@ def test_arguments_count_by_memory_and_layout_not_by_object(context: CaptureCont
     tensor = torch.zeros(4, 4, device=device)
     stage(tensor)
     stage(tensor.view(4, 4))
-    assert stage.num_recordings == 1
+    assert stage.num_captures == 1
     for other in (tensor.view(2, 8), tensor.t(), tensor.view(torch.int32), wp.from_torch(tensor)):
         stage(other)
-    assert stage.num_recordings == 5
+    assert stage.num_captures == 5
     stage(wp.from_torch(tensor))
-    assert stage.num_recordings == 5
+    assert stage.num_captures == 5
     stage(wp.from_torch(tensor.t()))
-    assert stage.num_recordings == 6
+    assert stage.num_captures == 6
 
 
 @pytest.mark.parametrize(
@@ -89,18 +89,18 @@ def test_scalars_count_by_type_and_value(one: object, other: object) -> None:
     stage(one)
     stage(other)
     stage(one)
-    assert stage.num_recordings == 2
+    assert stage.num_captures == 2
 
 
-def test_equal_values_share_a_recording() -> None:
+def test_equal_values_share_a_capture() -> None:
     stage = CapturedStage(lambda *_, **__: None, CaptureContext("cpu", enabled=True))
     for _ in range(2):
         stage(float("nan"), wp.vec3(1.0, 2.0, 3.0), [1, (2.5, "a")], np.float32(3), b=1, a=None)
     stage(float("nan"), wp.vec3(1.0, 2.0, 3.0), [1, (2.5, "a")], np.float32(3), a=None, b=1)
-    assert stage.num_recordings == 1
+    assert stage.num_captures == 1
 
 
-def test_objects_of_recorded_arguments_stay_alive() -> None:
+def test_objects_of_captured_arguments_stay_alive() -> None:
     class Settings:
         pass
 
@@ -109,24 +109,24 @@ def test_objects_of_recorded_arguments_stay_alive() -> None:
     alive = weakref.ref(settings)
     stage(settings)
     del settings
-    assert alive() is not None  # else a new object could get its id and its recording
-    stage.drop_recordings("test")
+    assert alive() is not None  # else a new object could get its id and its capture
+    stage.drop_graphs("test")
     gc.collect()
     assert alive() is None
 
 
 def test_too_many_argument_sets_raise_and_name_the_stage(context: CaptureContext) -> None:
-    stage = CapturedStage(add, context, name="push", max_recordings=2)
+    stage = CapturedStage(add, context, name="push", max_captures=2)
     arrays = [wp.zeros(1, dtype=wp.int32, device=context.device) for _ in range(3)]
     stage(arrays[0])
     stage(arrays[1])
-    with pytest.raises(CaptureError, match="'push'.*recording 2 sets.*persistent buffers"):
+    with pytest.raises(CaptureError, match="'push'.*capturing 2 sets.*persistent buffers"):
         stage(arrays[2])
     stage(arrays[0])
     assert [value_of(array) for array in arrays] == [2, 1, 0]
 
 
-def test_3_21_torch_input_of_any_form_makes_no_new_recording(context: CaptureContext, device: str) -> None:
+def test_3_21_torch_input_of_any_form_makes_no_new_capture(context: CaptureContext, device: str) -> None:
     action = wp.zeros(6, dtype=wp.int32, device=device)
     action_view, total = wp.to_torch(action).view(2, 3), wp.zeros(6, dtype=wp.int32, device=device)
     stage = CapturedStage(lambda: wp.launch(_sum, dim=6, inputs=[action], outputs=[total], device=device), context)
@@ -138,7 +138,7 @@ def test_3_21_torch_input_of_any_form_makes_no_new_recording(context: CaptureCon
     assert value_of(total) == sum(range(100))
 
 
-def test_3_3_invalidate_records_again_once(context: CaptureContext, x: wp.array) -> None:
+def test_3_3_invalidate_captures_again_once(context: CaptureContext, x: wp.array) -> None:
     function = Calls(add)
     stage = CapturedStage(function, context)
     stage(x)
@@ -147,18 +147,18 @@ def test_3_3_invalidate_records_again_once(context: CaptureContext, x: wp.array)
     stage(x)
     stage(x)
     assert value_of(x) == 3
-    assert function.count == stage.num_recordings == 2
+    assert function.count == stage.num_captures == 2
     assert stage.num_graphs == 1
 
 
-def test_recording_again_reads_python_state_again(context: CaptureContext, x: wp.array) -> None:
+def test_capturing_again_reads_python_state_again(context: CaptureContext, x: wp.array) -> None:
     step = [1]
     stage = CapturedStage(lambda: add(x, step[0]), context)
     stage()
     step[0] = 10
     stage()
     assert value_of(x) == 2
-    stage.drop_recordings("the step changed")
+    stage.drop_graphs("the step changed")
     stage()
     assert value_of(x) == 12
 
@@ -169,7 +169,7 @@ def test_3_4_eager_when_disabled(device: str, x: wp.array) -> None:
     stage(x)
     stage(x)
     assert value_of(x) == function.count == 2
-    assert stage.num_graphs == stage.num_recordings == 0
+    assert stage.num_graphs == stage.num_captures == 0
 
 
 def test_captured_rollout_equals_the_eager_one_bitwise(device: str) -> None:
@@ -179,7 +179,7 @@ def test_captured_rollout_equals_the_eager_one_bitwise(device: str) -> None:
 
         def function() -> None:
             wp.launch(_advance, dim=8, inputs=[state, done], device=device)
-            record_torch(lambda: view.copy_(torch.sin(view * 3.1) + view))
+            capture_torch(lambda: view.copy_(torch.sin(view * 3.1) + view))
             wp.capture_if(done, on_true=lambda: state.fill_(0.25))
 
         context = CaptureContext(device, enabled=enabled)

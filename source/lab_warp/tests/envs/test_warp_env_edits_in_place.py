@@ -94,7 +94,7 @@ def test_a_setting_changed_in_place_acts_on_the_next_step(change: Callable[[Any]
     step(env)
     assert change(env) == expected
     if isinstance(env, ManagerBasedRLEnvWarp):
-        assert step_report(env).num_recordings == 1
+        assert step_report(env).num_captures == 1
 
 
 def test_an_unknown_mode_of_a_metric_is_refused():

@@ -1,4 +1,4 @@
-"""Recording of one call into graphs and the eager calls between them, and its replay."""
+"""One call captured as graphs and the eager calls between them, and its replay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import warp as wp
 
 from lab_warp.capture.capturable import describe
 from lab_warp.capture.context import CaptureError
-from lab_warp.capture.guard import RecordingGuard
+from lab_warp.capture.guard import CaptureGuard
 from lab_warp.capture.streams import torch_turn, warp_stream_as_torch, warp_turn
 from lab_warp.capture.sync_trap import SyncTrap
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from lab_warp.capture.stage import CapturedStage
 
 
-class Recording:
+class Graphs:
     """What a stage repeats for one set of arguments: graphs and eager calls, in order.
 
     Args:
-        stage: The stage that records.
-        arguments: What the recorded call was given; kept alive as long as the graphs that use it.
+        stage: The stage that captures.
+        arguments: What the captured call was given; kept alive as long as the graphs that use it.
     """
 
     def __init__(self, stage: CapturedStage, arguments: object) -> None:
@@ -45,7 +45,7 @@ class Recording:
         return tuple(step.label for step in self._steps if isinstance(step, _EagerCall))
 
     def replay(self) -> Any:
-        """Repeat the recorded call; return what it returned when it was recorded."""
+        """Repeat the captured call; return what it returned when it was captured."""
         for step in self._steps:
             if isinstance(step, wp.Graph):
                 self._launch(step)
@@ -87,24 +87,24 @@ class _EagerCall:
     label: str
 
 
-class Recorder:
-    """Records one call. At most one recorder is active in a thread."""
+class GraphBuilder:
+    """Captures one call. At most one builder is active in a thread."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._guard = RecordingGuard(recording.stage.name, recording.stage.context.device)
+    def __init__(self, graphs: Graphs) -> None:
+        self._graphs = graphs
+        self._guard = CaptureGuard(graphs.stage.name, graphs.stage.context.device)
         self._capturing = False
 
     @property
     def stage(self) -> CapturedStage:
-        return self._recording.stage
+        return self._graphs.stage
 
     @property
     def device(self) -> wp.Device:
         return self.stage.context.device
 
-    def record(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Record ``function(*args, **kwargs)``, running it exactly once, and keep its result.
+    def build(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Capture ``function(*args, **kwargs)``, running it exactly once, and keep its result.
 
         Whatever it raises is passed on; the device is not capturing then, and the graph begun last is dropped unrun.
         """
@@ -112,11 +112,11 @@ class Recorder:
             stack.enter_context(self.stage.context._collector_paused())
             stack.enter_context(self._guard)
             _initialise_cublas(self.device)
-            stack.callback(_set_active, active_recorder())
+            stack.callback(_set_active, active_builder())
             stack.callback(self._abandon)
             _set_active(self)
             self._begin()
-            self._recording.result = function(*args, **kwargs)
+            self._graphs.result = function(*args, **kwargs)
             self._end()
 
     def call_eagerly(
@@ -126,14 +126,14 @@ class Recorder:
         if self._guard.conditional_depth:
             raise CaptureError(
                 f"Stage '{self.stage.name}' called {describe(function)} eagerly inside wp.capture_if or "
-                "wp.capture_while, whose bodies must be recordable as a whole. Call it before or after the conditional."
+                "wp.capture_while, whose bodies must be capturable as a whole. Call it before or after the conditional."
             )
         label = f"{describe(function)} ({reason})" if reason else describe(function)
         self._end()
-        _set_active(None)  # a stage that the function calls makes recordings of its own
+        _set_active(None)  # a stage that the function calls captures graphs of its own
         try:
             with self._guard.suspended():
-                result = self._recording.add_eager_call(_EagerCall(function, args, kwargs, label))
+                result = self._graphs.add_eager_call(_EagerCall(function, args, kwargs, label))
         finally:
             _set_active(self)
         self._begin()
@@ -144,7 +144,7 @@ class Recorder:
         with (
             self._guard.suspended(),
             torch.cuda.stream(warp_stream_as_torch(self.device)),
-            torch.cuda.use_mem_pool(self._recording.torch_pool(), device=self.device.ordinal),
+            torch.cuda.use_mem_pool(self._graphs.torch_pool(), device=self.device.ordinal),
         ):
             return function(*args, **kwargs)
 
@@ -157,7 +157,7 @@ class Recorder:
         self._capturing = False
         graph = wp.capture_end(device=self.device)
         with self._guard.suspended():
-            self._recording.add_graph(graph)
+            self._graphs.add_graph(graph)
 
     def _abandon(self) -> None:
         if not self._capturing:
@@ -177,20 +177,20 @@ def _initialise_cublas(device: wp.Device) -> None:
 
 
 class _ThreadState(threading.local):
-    recorder: Recorder | None = None
+    builder: GraphBuilder | None = None
     plain_device: wp.Device | None = None
 
 
 _state = _ThreadState()
 
 
-def active_recorder() -> Recorder | None:
-    """The recorder that captures in this thread now, if any."""
-    return _state.recorder
+def active_builder() -> GraphBuilder | None:
+    """Returns the builder that captures in this thread now, if any."""
+    return _state.builder
 
 
-def _set_active(recorder: Recorder | None) -> None:
-    _state.recorder = recorder
+def _set_active(builder: GraphBuilder | None) -> None:
+    _state.builder = builder
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def test_r3_recording_changes_nothing(device):
     assert_same_results(rollout(recorded, 80, scale=3.0), rollout(plain, 80, scale=3.0))
     assert len(collector.episodes) > 2 * N
     hooks = ("record_pre_step", "record_pre_physics", "record_post_step", "record_post_reset")
-    on_cpu = [f"recorder: {hook} (torch cannot be recorded on the CPU)" for hook in hooks]
+    on_cpu = [f"recorder: {hook} (torch cannot be captured on the CPU)" for hook in hooks]
     assert recorder_islands(recorded) == ([] if device == "cuda:0" else on_cpu)
     assert recorder_islands(plain) == []
 
@@ -134,7 +134,7 @@ def test_a_recorder_may_come_and_go_while_the_environment_runs(device):
     steps(30)
     assert all(torch.equal(a, b["obs.policy"]) for a, b in zip(results, expected, strict=True))
     assert count > 0 and len(first.episodes) == count and len(second.episodes) > 0
-    assert step_report(env).num_recordings == 4
+    assert step_report(env).num_captures == 4
 
 
 class lengths_at_reset(ManagerTermBase):
@@ -199,7 +199,7 @@ def test_r11_the_report_tells_what_of_a_recorder_runs_between_graphs_and_why(dev
         rollout(env, 3)
         found = recorder_islands(env)
         assert step_report(env).num_graphs == len(step_report(env).islands) + 1
-        return [island for island in found if "torch cannot be recorded on the CPU" not in island]
+        return [island for island in found if "torch cannot be captured on the CPU" not in island]
 
     class Reader:
         def read(self, transition: Transition) -> None:

@@ -1,4 +1,4 @@
-"""What raises inside a recording, the synchronisation trap, the environment variables, and capturability marks."""
+"""What raises inside a capture, the synchronisation trap, the environment variables, and capturability marks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lab_warp import (
     CaptureError,
     WarpCapturable,
     capturability,
+    capture_torch,
     eager,
-    record_torch,
 )
 
 
@@ -85,7 +85,7 @@ def test_forbidden_call_raises_and_leaves_the_device_usable(device: str, name: s
         increment(buffers.array)
         FORBIDDEN[name](buffers)
 
-    # Warp itself refuses to turn a CUDA array into a NumPy one, recording or not.
+    # Warp itself refuses to turn a CUDA array into a NumPy one, capture or not.
     never_legal = device != "cpu" and name in ("np.asarray", "np.array")
     error = TypeError if never_legal else CaptureError
     with pytest.raises(error, match=None if error is TypeError else "'my stage'"):
@@ -127,7 +127,7 @@ def test_views_and_copies_between_arrays_stay_legal(device: str) -> None:
     assert other.numpy().tolist() == buffers.tensor.tolist() == [2.0] * 4
 
 
-def test_other_threads_may_read_while_one_records() -> None:
+def test_other_threads_may_read_while_one_captures() -> None:
     array, seen = wp.full(2, 7.0, dtype=wp.float32, device="cpu"), []
 
     def read() -> None:
@@ -175,7 +175,7 @@ HIDDEN_SYNCS: dict[str, Callable[[Buffers], Any]] = {
 }
 
 
-@pytest.mark.parametrize("enabled", [True, False], ids=["recorded", "eager"])
+@pytest.mark.parametrize("enabled", [True, False], ids=["captured", "eager"])
 @pytest.mark.parametrize("name", HIDDEN_SYNCS)
 def test_3_9_sync_trap_raises_in_a_stage_and_is_released(device: str, name: str, enabled: bool) -> None:
     buffers = Buffers(device)
@@ -188,7 +188,7 @@ def test_3_9_sync_trap_raises_in_a_stage_and_is_released(device: str, name: str,
 
 
 @pytest.mark.parametrize("name", HIDDEN_SYNCS)
-def test_sync_trap_raises_in_an_eager_call_recorded_and_replayed(device: str, name: str) -> None:
+def test_sync_trap_raises_in_an_eager_call_captured_and_replayed(device: str, name: str) -> None:
     buffers = Buffers(device)
     active = [False]
 
@@ -302,13 +302,13 @@ def test_capturability_looks_through_decorators() -> None:
         (lambda out: eager(sometimes, None, out, sensor="scanner"), False),
     ],
 )
-def test_marked_code_raises_with_its_reason_only_while_recorded(call: Callable[[wp.array], Any], raises: bool) -> None:
+def test_marked_code_raises_with_its_reason_only_while_captured(call: Callable[[wp.array], Any], raises: bool) -> None:
     context = CaptureContext("cpu", enabled=True)
     out = wp.zeros(2, dtype=wp.float32, device="cpu")
     call(out)
     stage = CapturedStage(call, context)
     if raises:
-        with pytest.raises(CaptureError, match="cannot be recorded.*(host|mask).*lab_warp.eager"):
+        with pytest.raises(CaptureError, match="cannot be captured.*(host|mask).*lab_warp.eager"):
             stage(out)
     else:
         stage(out)
@@ -321,12 +321,12 @@ def test_report_gives_the_reason_of_marked_code() -> None:
 
     def function() -> None:
         eager(uncapturable, None, out)
-        record_torch(torch.nn.Identity(), None)
+        capture_torch(torch.nn.Identity(), None)
 
     CapturedStage(function, context)()
     assert context.report()[0].islands == (
         "uncapturable (it asks the host)",
-        "Identity (torch cannot be recorded on the CPU)",
+        "Identity (torch cannot be captured on the CPU)",
     )
 
 

@@ -24,7 +24,7 @@ def test_two_contexts_do_not_disturb_each_other(device: str) -> None:
     assert [stage.num_graphs for stage in stages] == [0, 1]
     for stage, array in zip(stages, arrays, strict=True):
         stage(array)
-    assert [stage.num_recordings for stage in stages] == [2, 1]
+    assert [stage.num_captures for stage in stages] == [2, 1]
     assert [value_of(array) for array in arrays] == [2, 2]
     assert [len(context.report()) for context in contexts] == [1, 1]
 
@@ -51,7 +51,7 @@ def test_captured_methods_have_stages_per_instance(context: CaptureContext, devi
     for counter in counters + counters[:1]:
         assert counter.step(value=3) is counter.x
     assert [value_of(counter.x) for counter in counters] == [6, 3]
-    assert [stage.num_recordings for counter in counters for stage in captured_stages(counter)] == [1, 1]
+    assert [stage.num_captures for counter in counters for stage in captured_stages(counter)] == [1, 1]
 
 
 def test_override_and_extended_method_are_separate_stages(context: CaptureContext, x: wp.array) -> None:
@@ -71,7 +71,7 @@ def test_captured_method_needs_a_context() -> None:
         Bare().step()
 
 
-def test_report_says_what_is_recorded_and_why_not(context: CaptureContext, x: wp.array) -> None:
+def test_report_says_what_is_captured_and_why_not(context: CaptureContext, x: wp.array) -> None:
     def scan() -> None: ...
 
     def function() -> None:
@@ -81,10 +81,10 @@ def test_report_says_what_is_recorded_and_why_not(context: CaptureContext, x: wp
     stages = [CapturedStage(function, context, name="rewards"), CapturedStage(add, context, name="idle")]
     stages[0]()
     rewards, idle = context.report()
-    assert (rewards.stage, rewards.recorded, rewards.num_graphs, rewards.num_recordings) == ("rewards", True, 2, 1)
+    assert (rewards.stage, rewards.captured, rewards.num_graphs, rewards.num_captures) == ("rewards", True, 2, 1)
     assert len(rewards.islands) == 1
     assert "scan" in rewards.islands[0]
-    assert (idle.stage, idle.recorded, idle.reason) == ("idle", False, "not called yet")
+    assert (idle.stage, idle.captured, idle.reason) == ("idle", False, "not called yet")
     context.invalidate()
     assert "invalidated" in context.report()[0].reason
     disabled = CaptureContext(context.device, enabled=False)
@@ -105,7 +105,7 @@ class Cycle:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_collector_is_paused_while_recording(context: CaptureContext, x: wp.array, fails: bool) -> None:
+def test_collector_is_paused_during_a_capture(context: CaptureContext, x: wp.array, fails: bool) -> None:
     with wp.ScopedCapture(device=context.device) as capture:
         add(x)
     pending = Cycle(capture.graph)

@@ -1,4 +1,4 @@
-"""Which parts of a step are recorded. Numbers in names are rows of the behaviour list in docs/warp_frontend.md."""
+"""Which parts of a step are captured. Numbers in names are rows of the behaviour list in docs/warp_frontend.md."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class tallied(ManagerTermBase):
 @twin_of(tallied)
 @WarpCapturable(False, reason="it counts on the host")
 class tallied_warp(ManagerTermBase):
-    """The mark is about the call: the reset is recorded."""
+    """The mark is about the call: the reset is captured."""
 
     def __call__(self, env: Any, out: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         calls["call"] += 1
@@ -152,18 +152,18 @@ def test_row_3_4_and_3_10_captured_equals_eager_bitwise(monkeypatch, device):
     assert_same_results(given, expected)
     assert sum(int(result["terminated"].sum()) for result in expected) > 0
     assert sum(int(result["truncated"].sum()) for result in expected) > 0
-    assert step_report(captured).num_recordings == 2  # the second after the rebuild
+    assert step_report(captured).num_captures == 2  # the second after the rebuild
     assert (step_report(eager).num_graphs, step_report(eager).reason) == (0, "capture is switched off (LAB_CAPTURE=0)")
 
 
-def test_row_3_11_every_stage_is_one_recording_split_by_the_physics_alone():
+def test_row_3_11_every_stage_is_one_capture_split_by_the_physics_alone():
     env = make(cartpole())
     step(env, 20)
     report = step_report(env)
-    assert (report.num_recordings, report.islands, report.num_graphs) == (1, STEP_ISLANDS, len(STEP_ISLANDS) + 1)
+    assert (report.num_captures, report.islands, report.num_graphs) == (1, STEP_ISLANDS, len(STEP_ISLANDS) + 1)
 
 
-def test_row_3_12_one_uncapturable_term_leaves_the_others_recorded(device):
+def test_row_3_12_one_uncapturable_term_leaves_the_others_captured(device):
     cfg = cartpole(
         constant=RewardTermCfg(func=constant, weight=3.0, params={"value": 2.0}),
         unrecordable=RewardTermCfg(func=unrecordable, weight=0.5, params={"value": 4.0}),
@@ -190,7 +190,7 @@ def test_row_3_13_capturability_is_decided_per_instance():
     assert calls == {"on_host=False": 1, "on_host=True": 3}
 
 
-def test_row_3_13_the_mark_raises_if_it_is_recorded_all_the_same(device):
+def test_row_3_13_the_mark_raises_if_it_is_captured_all_the_same(device):
     env = make(cartpole(), device)
     out = wp.zeros(N, dtype=wp.float32, device=env.wp_device)
     wp.capture_begin(env.wp_device)
@@ -203,7 +203,7 @@ def test_row_3_13_the_mark_raises_if_it_is_recorded_all_the_same(device):
     assert calls == {"on_host=False": 1}
 
 
-def test_row_3_14_a_torch_event_at_startup_leaves_the_reset_recorded():
+def test_row_3_14_a_torch_event_at_startup_leaves_the_reset_captured():
     cfg = cartpole()
     cfg.events["once"] = EventTermCfg(func=torch_event, mode="startup")
     env = make(cfg)
@@ -247,7 +247,7 @@ def test_row_3_16_physics_and_actions_are_called_once_per_step(frontend, monkeyp
     monkeypatch.setattr(env.action_manager, "apply_action", lambda: (counted.append("action"), apply_action()))
     for _ in range(4):
         env.step(torch.zeros(N, 1))
-    # The action belongs to the graph: it is written in Python once, while that is recorded.
+    # The action belongs to the graph: it is written in Python once, while that is captured.
     assert [item for item in counted if item != "action"] == [env.cfg.decimation] * 4
     assert counted.count("action") == (1 if frontend == "warp" else 4)
 
@@ -295,19 +295,19 @@ def test_row_3_9_a_term_that_waits_for_the_device_raises_and_the_next_step_works
     with pytest.raises(Exception, match=r"item|host"):
         step(env)
     env.reward_manager.weights = {"waits": 0.0}
-    env.request_recording("the term is gone")
+    env.request_capture("the term is gone")
     step(env)
     assert torch.ones(3).sum().item() == 3.0
 
 
-def test_row_3_21_actions_of_any_form_make_no_new_recording(device):
+def test_row_3_21_actions_of_any_form_make_no_new_capture(device):
     env = make(cartpole(), device)
     for i in range(60):
         value = torch.full((N, 2), float(i % 3), dtype=(torch.float32, torch.float64, torch.int64)[i % 3])
         env.step(value[:, :1].to(device) if i % 2 else value.T.contiguous().T[:, :1].to(device))
         kept = env.episode_length_buf > 0
         assert (env.action_manager.action[kept] == i % 3).all()
-    assert step_report(env).num_recordings == 1
+    assert step_report(env).num_captures == 1
     assert len(env.capture_report()) == 3
 
 
@@ -330,7 +330,7 @@ def test_row_3_22_indices_are_derived_once_and_only_where_asked_for(monkeypatch)
     cfg = cartpole()
     cfg.events["each"] = EventTermCfg(func=by_index, mode="reset")
     env = make(cfg)
-    step(env)  # while it records, the guard stands between and counts the call twice
+    step(env)  # while it captures, the guard stands between and counts the call twice
     count.clear()
     step(env, 40)
     assert count["nonzero"] == 40
