@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lab_core.config import MISSING, config_hash, dump_yaml, load_yaml, save_yaml
@@ -120,9 +120,7 @@ def test_nan_survives():
     assert math.isnan(load_yaml(dump_yaml([math.nan]))[0])
 
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(
-    st.characters(exclude_categories=["Cs"])
-)  # fmt: skip
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text("abc:#- \n'\"~1"), inner),
@@ -131,8 +129,51 @@ VALUES = st.recursive(
 
 
 @given(value=VALUES)
+@example(value="\x85")  # YAML 1.1 breaks lines at these too
+@example(value={"a\u2028": "\u2029 b"})
+@example(value=["\ufeff", "\ud800", "\r\n", "\t", "\x00", "\x7f", "\ufffe"])
+@example(value={" a ": " \n ", "": "", "\n": "a\n \n"})
 def test_any_nested_value_survives(value):
     assert repr(load_yaml(dump_yaml(value))) == repr(value)
+
+
+# All characters that some rule of YAML or of Unicode singles out: control and format characters, every kind of space
+# and line break, surrogates, private and unassigned ones, the ends of planes.
+SINGLED_OUT = [
+    chr(code)
+    for first, last in [
+        (0x00, 0x17F),
+        (0x1680, 0x1680),
+        (0x2000, 0x206F),
+        (0x3000, 0x3000),
+        (0xD7F0, 0xE00F),
+        (0xFDD0, 0xFDEF),
+        (0xFE00, 0xFE0F),
+        (0xFEF0, 0x1000F),
+        (0x10FFF0, 0x10FFFF),
+    ]
+    for code in range(first, last + 1)
+]
+
+
+@pytest.mark.parametrize("form", ["{}", "a{}", "{}a", "a {} b", "a\n{}b", " {}", "{} ", "{0}{0}", "a{}\n", "-{}#:{}"])
+def test_any_character_survives_in_any_place(form):
+    texts = [form.format(character, character) for character in SINGLED_OUT]
+    loaded = load_yaml(dump_yaml(dict(zip(texts, texts, strict=True))))
+    assert loaded == {text: text for text in texts}
+    assert list(loaded) == list(dict.fromkeys(texts))
+
+
+def test_the_whole_basic_plane_survives():
+    texts = ["".join(map(chr, range(first, first + 0x40))) for first in range(0, 0x10000, 0x40)]
+    assert load_yaml(dump_yaml(texts)) == texts
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\x00", "\ud800", "\ufeff"])
+def test_paths_and_files_keep_any_character(tmp_path, character):
+    value = [Path(f"a{character}b"), f"{character}\n"]
+    save_yaml(value, tmp_path / "value.yaml")
+    assert load_yaml(tmp_path / "value.yaml") == value
 
 
 def test_shared_objects_are_written_out_and_loaded_apart():
