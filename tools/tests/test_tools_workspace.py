@@ -53,7 +53,7 @@ def test_workflow_pins_actions_and_calls_tools_that_exist(workflow):
 
 
 def test_there_are_workflows():
-    assert {path.name for path in WORKFLOWS} == {"ci.yml", "release.yml"}
+    assert {path.name for path in WORKFLOWS} == {"ci.yml", "nightly.yml", "release.yml"}
 
 
 def documents() -> list[Path]:
@@ -74,7 +74,7 @@ def test_documents_point_to_what_exists(document):
 def run_pytest(skeleton, test: str) -> subprocess.CompletedProcess[str]:
     """Run one test of lab_core under the workspace's pytest settings."""
     skeleton.write("source/lab_core/tests/test_settings.py", test)
-    command = [sys.executable, "-m", "pytest", "source/lab_core/tests", "-q"]
+    command = [sys.executable, "-m", "pytest", "source/lab_core/tests", "-q", "-n", "0"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     return subprocess.run(command, cwd=skeleton.root, env=environment, capture_output=True, text=True)
 
