@@ -21,9 +21,8 @@ from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.scene.articulation_data import row_shapes
 from lab_core.seeding import make_generator
 from lab_core.state import Stateful
-from lab_newton import kernels
-from lab_newton.actuators import EntityActuators
-from lab_newton.camera import CameraRenderer
+from lab_newton import mask_kernels
+from lab_newton.actuators.entity_actuators import EntityActuators
 from lab_newton.compile import (
     MUJOCO_MODULES,
     compile_modules,
@@ -31,21 +30,23 @@ from lab_newton.compile import (
     load_kernels,
 )
 from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
-from lab_newton.entity import Entity
-from lab_newton.health import HealthMonitor
 from lab_newton.model import build_model
-from lab_newton.properties import NOTICES
 from lab_newton.sensors import Sensor, make_sensor
-from lab_newton.solver import Solver
+from lab_newton.solvers.base import Solver
+from lab_newton.state import health_kernels
+from lab_newton.state.entity import Entity
+from lab_newton.state.health import HealthMonitor
+from lab_newton.state.properties import NOTICES
+from lab_newton.state.traces import SubstepTraces
+from lab_newton.state.wrench import ExternalWrench
 from lab_newton.terrain import Ground
-from lab_newton.traces import SubstepTraces
-from lab_newton.wrench import ExternalWrench
+from lab_newton.viewer.camera import CameraRenderer
 from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
 from lab_warp.progress import Progress, quiet_warp
 
 if TYPE_CHECKING:
     from lab_core.mdp import SettableCommandTerm
-    from lab_newton.viewer import BrowserViewer
+    from lab_newton.viewer.browser import BrowserViewer
 
 _CONTACT_GAP = 0.1
 """Contact gap of every shape for solvers that need one [m]; Newton's default."""
@@ -175,7 +176,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         limit = _LARGEST_FLOAT if self._cfg.max_velocity is None else self._cfg.max_velocity
         rows = [self._per_world(getattr(self._state, name)) for name in ("joint_q", "joint_qd", "body_q", "body_qd")]
         wp.launch(
-            kernels.find_non_finite,
+            health_kernels.find_non_finite,
             dim=(self.num_envs, max(row.shape[1] for row in rows)),
             inputs=[*rows, limit],
             outputs=[self._non_finite],
@@ -217,11 +218,11 @@ class NewtonBackend(Stateful, PhysicsBackend):
         )
 
     def _clear_flags(self, flags: wp.array) -> None:
-        wp.launch(kernels.clear_flags, dim=self.num_envs, outputs=[flags], device=self._device)
+        wp.launch(mask_kernels.clear_flags, dim=self.num_envs, outputs=[flags], device=self._device)
 
     def _spread_mask(self, mask: wp.array, count: wp.array | None = None) -> None:
         wp.launch(
-            kernels.spread_mask,
+            mask_kernels.spread_mask,
             dim=self.num_envs,
             inputs=[mask, self._model.articulation_count // self.num_envs],
             outputs=[self._world_mask, self._articulation_mask, count],
@@ -374,7 +375,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         spacing = self._scene.env_spacing if self.terrain is None else 0.0
         entity = next(iter(self.articulations), None) if camera.follow is None else camera.follow
         origins = self._origins_moved_with(entity)
-        from lab_newton.viewer import BrowserViewer  # its server is nothing that a training waits for
+        from lab_newton.viewer.browser import BrowserViewer  # its server is nothing that a training waits for
 
         viewer = BrowserViewer(
             self._model, lambda: self._state, origins, camera, spacing, host, port, commands or {}, on_reset

@@ -36,8 +36,10 @@ MUJOCO_MODULES = (
     "mujoco_warp._src.set_const",
     "mujoco_warp._src.support",
     "mujoco_warp._src.solver",
-    "lab_newton.kernels",
-    "lab_newton.properties",
+    "lab_newton.state.entity_kernels",
+    "lab_newton.state.property_kernels",
+    "lab_newton.state.health_kernels",
+    "lab_newton.mask_kernels",
 )
 """Modules that MuJoCo Warp models need, those that take longest first. Models without passive forces could do without
 ``derivative`` and ``passive``."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from lab_core.errors import ConfigError
 from lab_core.sensors import ContactSensorCfg, FrameTransformCfg, ImuCfg, JointWrenchCfg, RayCasterCfg, SensorCfg
-from lab_newton.entity import Entity
 from lab_newton.sensors.contact import ContactSensor
 from lab_newton.sensors.frame_transform import FrameTransformSensor
 from lab_newton.sensors.imu import ImuSensor
 from lab_newton.sensors.joint_wrench import JointWrenchSensor
 from lab_newton.sensors.ray_caster import RayCaster
 from lab_newton.sensors.sensor import Sensor
+from lab_newton.state.entity import Entity
 from lab_newton.terrain import Ground
 
 __all__ = ["Sensor", "make_sensor"]

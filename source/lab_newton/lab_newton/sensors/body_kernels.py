@@ -3,11 +3,6 @@
 ``places`` are the bodies' places in the slice of one world of Newton's arrays, which have ``bodies_per_world`` each.
 """
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportCallIssue=false
-
 from __future__ import annotations
 
 import warp as wp

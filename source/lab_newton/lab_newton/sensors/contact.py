@@ -14,10 +14,10 @@ import warp as wp
 from lab_core.errors import ConfigError
 from lab_core.names import match_names
 from lab_core.sensors import ContactSensorCfg, ContactSensorData
-from lab_newton.entity import Entity
 from lab_newton.sensors import contact_kernels as kernels
 from lab_newton.sensors.sensor import Sensor, share_with_warp
-from lab_newton.solver import Solver
+from lab_newton.solvers.base import Solver
+from lab_newton.state.entity import Entity
 
 TERRAIN = "terrain"
 """Name of the static ground among the filtered parties."""

@@ -3,11 +3,6 @@
 Forces are summed in fixed point: a sum of whole numbers does not depend on the order in which threads add to it.
 """
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportCallIssue=false
-
 from __future__ import annotations
 
 import warp as wp

@@ -11,10 +11,10 @@ import newton
 import warp as wp
 
 from lab_core.sensors import FrameTransformCfg, FrameTransformData
-from lab_newton.entity import Entity
 from lab_newton.sensors import body_kernels as kernels
 from lab_newton.sensors.sensor import Sensor, share_with_warp
-from lab_newton.solver import Solver
+from lab_newton.solvers.base import Solver
+from lab_newton.state.entity import Entity
 
 
 class FrameTransformSensor(Sensor):

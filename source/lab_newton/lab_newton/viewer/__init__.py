@@ -1,5 +1,1 @@
-"""A live view of the scene in the browser, with controls."""
-
-from lab_newton.viewer.browser import BrowserViewer
-
-__all__ = ["BrowserViewer"]
+"""Pictures of the scene, and a live view of it in the browser."""

@@ -1,10 +1,5 @@
 """Joint targets that reach the actuators some physics steps late."""
 
-# Kernels are Warp's language; read as Python they have wrong types. Newton declares its arrays as optional.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportGeneralTypeIssues=false
-# pyright: reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false, reportCallIssue=false
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,10 +8,9 @@ import newton
 import torch
 import warp as wp
 
-from lab_newton.entity import Entity
-from lab_newton.kernels import clear_flags
-
-wp.set_module_options({"enable_backward": False})
+from lab_newton.actuators import delay_kernels as kernels
+from lab_newton.mask_kernels import clear_flags
+from lab_newton.state.entity import Entity
 
 
 class TargetDelay:
@@ -56,7 +50,7 @@ class TargetDelay:
     def step(self, control: newton.Control) -> None:
         """Takes the targets in and hands the late ones to ``control``."""
         wp.launch(
-            _step_line,
+            kernels.step_line,
             dim=self._cursor.shape,
             inputs=[*self._targets, self._group, self.lag, self._coords, self._dofs]
             + [self._coords_per_world, self._dofs_per_world],
@@ -79,7 +73,7 @@ class TargetDelay:
         """
         self._fill(mask)
         wp.launch(
-            _draw_lags,
+            kernels.draw_lags,
             dim=self.lag.shape[0],
             inputs=[mask, self._shortest, self._longest],
             outputs=[random_state, self.lag, self._is_fresh],
@@ -93,80 +87,9 @@ class TargetDelay:
 
     def _fill(self, mask: wp.array) -> None:
         wp.launch(
-            _fill_line,
+            kernels.fill_line,
             dim=self._cursor.shape,
             inputs=[mask, *self._targets],
             outputs=[self._line],
             device=self._line.device,
         )
-
-
-@wp.kernel
-def _step_line(
-    position: wp.array2d[wp.float32],
-    velocity: wp.array2d[wp.float32],
-    effort: wp.array2d[wp.float32],
-    group: wp.array[wp.int32],
-    lag: wp.array2d[wp.int32],
-    coords: wp.array[wp.int32],
-    dofs: wp.array[wp.int32],
-    coords_per_world: wp.int32,
-    dofs_per_world: wp.int32,
-    line: wp.array3d[wp.vec3],
-    cursor: wp.array2d[wp.int32],
-    is_fresh: wp.array[wp.bool],
-    target_q: wp.array[wp.float32],
-    target_qd: wp.array[wp.float32],
-    feed_forward: wp.array[wp.float32],
-):
-    """Launch over (N, J)."""
-    world, joint = wp.tid()
-    size = line.shape[1]
-    if joint == 0:
-        is_fresh[world] = False
-    place = cursor[world, joint]
-    line[world, place, joint] = wp.vec3(position[world, joint], velocity[world, joint], effort[world, joint])
-    cursor[world, joint] = (place + 1) % size
-    if group[joint] >= 0:
-        place = (place - lag[world, group[joint]] + size) % size
-    late = line[world, place, joint]
-    dof = world * dofs_per_world + dofs[joint]
-    target_q[world * coords_per_world + coords[joint]] = late[0]
-    target_qd[dof] = late[1]
-    feed_forward[dof] = late[2]
-
-
-@wp.kernel
-def _fill_line(
-    mask: wp.array[wp.bool],
-    position: wp.array2d[wp.float32],
-    velocity: wp.array2d[wp.float32],
-    effort: wp.array2d[wp.float32],
-    line: wp.array3d[wp.vec3],
-):
-    """Launch over (N, J)."""
-    world, joint = wp.tid()
-    if not mask[world]:
-        return
-    for place in range(line.shape[1]):
-        line[world, place, joint] = wp.vec3(position[world, joint], velocity[world, joint], effort[world, joint])
-
-
-@wp.kernel
-def _draw_lags(
-    mask: wp.array[wp.bool],
-    shortest: wp.array[wp.int32],
-    longest: wp.array[wp.int32],
-    random_state: wp.array[wp.uint32],
-    lag: wp.array2d[wp.int32],
-    is_fresh: wp.array[wp.bool],
-):
-    """Launch over N."""
-    world = wp.tid()
-    if not mask[world]:
-        return
-    rng = random_state[world]
-    for i in range(shortest.shape[0]):
-        lag[world, i] = wp.randi(rng, shortest[i], longest[i] + 1)
-    random_state[world] = rng
-    is_fresh[world] = True

@@ -19,7 +19,7 @@ from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 
 CPU = torch.device("cpu")
-ASSETS = Path(__file__).parent / "newton_assets"
+ASSETS = Path(__file__).parents[1] / "newton_assets"
 MIDDLE = torch.tensor([False, True, False])
 PATTERN = GridPatternCfg(size=(0.8, 0.4), resolution=0.2)
 

@@ -1,15 +1,9 @@
 """Recurrent networks as actuator models, inside the physics graph."""
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportGeneralTypeIssues=false
-# pyright: reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false, reportCallIssue=false
-# pyright: reportAttributeAccessIssue=false, reportReturnType=false
-
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -17,10 +11,9 @@ import warp as wp
 from newton.actuators import DrivePD
 
 from lab_core.errors import ConfigError
-from lab_newton.entity import Entity
+from lab_newton.actuators.network_kernels import network_kernels
 from lab_newton.model import asset_path
-
-wp.set_module_options({"enable_backward": False})
+from lab_newton.state.entity import Entity
 
 
 class DriveNetwork:
@@ -55,7 +48,7 @@ class DriveNetwork:
         self._output = vector(*weights["output"].tolist())
         self._constants = [float(weights["output_bias"]), wp.vec2(*weights["in_scale"].tolist())]
         self._constants.append(float(weights["out_scale"]))
-        self._step_kernel, self._reset_kernel = _kernels(hidden)
+        self._step_kernel, self._reset_kernel = network_kernels(hidden)
 
     def add_efforts(
         self,
@@ -154,72 +147,3 @@ def read_weights(what: str, network_file: str) -> dict[str, torch.Tensor]:
             f"{what}: {str(path)!r} is no TorchScript file of an LSTM from 2 inputs to 1 output with in_scale and "
             f"out_scale: {type(error).__name__}: {error}"
         ) from error
-
-
-@wp.func
-def _sigmoid(x: wp.float32):
-    return 1.0 / (1.0 + wp.exp(-x))
-
-
-@cache
-def _kernels(cells: int) -> tuple[wp.Kernel, wp.Kernel]:
-    """Returns the kernels that step and reset networks of ``cells`` cells per layer."""
-    vector = wp.types.vector(cells, wp.float32)
-
-    @wp.kernel(module="unique", enable_backward=False)
-    def step_network(
-        joints: wp.array[wp.int32],
-        num_joints: wp.int32,
-        positions: wp.array[wp.float32],
-        velocities: wp.array[wp.float32],
-        target_pos: wp.array[wp.float32],
-        pos_indices: wp.array[wp.uint32],
-        vel_indices: wp.array[wp.uint32],
-        target_pos_indices: wp.array[wp.uint32],
-        weight_in: wp.array2d[vector],
-        weight_hidden: wp.array2d[vector],
-        bias: wp.array2d[wp.float32],
-        weight_out: vector,
-        bias_out: wp.float32,
-        in_scale: wp.vec2,
-        out_scale: wp.float32,
-        hidden: wp.array3d[vector],
-        cell: wp.array3d[vector],
-        efforts: wp.array[wp.float32],
-    ):
-        """Launch over (N, joints of the network)."""
-        world, i = wp.tid()
-        slot = world * num_joints + joints[i]
-        x = vector()
-        x[0] = in_scale[0] * (target_pos[target_pos_indices[slot]] - positions[pos_indices[slot]])
-        x[1] = in_scale[1] * velocities[vel_indices[slot]]
-        for layer in range(bias.shape[0]):
-            h = hidden[world, i, layer]
-            c = cell[world, i, layer]
-            h_next = vector()
-            for k in range(wp.static(cells)):
-                row = k
-                gate_in = bias[layer, row] + wp.dot(weight_in[layer, row], x) + wp.dot(weight_hidden[layer, row], h)
-                row += wp.static(cells)
-                forget = bias[layer, row] + wp.dot(weight_in[layer, row], x) + wp.dot(weight_hidden[layer, row], h)
-                row += wp.static(cells)
-                value = bias[layer, row] + wp.dot(weight_in[layer, row], x) + wp.dot(weight_hidden[layer, row], h)
-                row += wp.static(cells)
-                gate_out = bias[layer, row] + wp.dot(weight_in[layer, row], x) + wp.dot(weight_hidden[layer, row], h)
-                c[k] = _sigmoid(forget) * c[k] + _sigmoid(gate_in) * wp.tanh(value)
-                h_next[k] = _sigmoid(gate_out) * wp.tanh(c[k])
-            hidden[world, i, layer] = h_next
-            cell[world, i, layer] = c
-            x = h_next
-        efforts[slot] = efforts[slot] + out_scale * (wp.dot(weight_out, x) + bias_out)
-
-    @wp.kernel(module="unique", enable_backward=False)
-    def reset_network(mask: wp.array[wp.bool], hidden: wp.array3d[vector], cell: wp.array3d[vector]):
-        """Launch over (N, joints of the network)."""
-        world, i = wp.tid()
-        if mask[world]:
-            for layer in range(hidden.shape[2]):
-                hidden[world, i, layer] = vector()
-                cell[world, i, layer] = vector()
-
-    return step_network, reset_network

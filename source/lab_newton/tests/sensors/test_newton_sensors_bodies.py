@@ -16,7 +16,7 @@ from lab_core.testing import check_masked_reset
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 
-ASSETS = Path(__file__).parent / "newton_assets"
+ASSETS = Path(__file__).parents[1] / "newton_assets"
 LEGS = ("rear_right", "front_left", "front_right", "rear_left")
 LEG_WEIGHT = 0.2 * 9.81
 MIDDLE = torch.tensor([False, True, False])

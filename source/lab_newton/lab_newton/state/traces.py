@@ -14,8 +14,8 @@ import warp as wp
 
 from lab_core.physics.traces import ENTERING, ENTITY_FIELDS, TraceBuffers
 from lab_core.sensors import ContactSensorData, SensorData
-from lab_newton import kernels
-from lab_newton.entity import Entity
+from lab_newton.state import trace_kernels as kernels
+from lab_newton.state.entity import Entity
 
 
 class SubstepTraces:

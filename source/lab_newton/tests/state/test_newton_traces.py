@@ -12,7 +12,7 @@ from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg,
 from lab_core.sensors import ContactSensorCfg
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
-from lab_newton.traces import SubstepTraces
+from lab_newton.state.traces import SubstepTraces
 
 N, K = 3, 4
 FIELDS = ("applied_effort", "joint_pos", "joint_vel", "root_link_pose_w", "root_com_vel_w")
@@ -22,7 +22,7 @@ Traces = dict[str, torch.Tensor]
 
 def make(device: torch.device) -> NewtonBackend:
     legs = IdealPDActuatorCfg(joint_names=("hip_.*",), stiffness=STIFFNESS, damping=DAMPING, effort_limit=LIMIT)
-    asset = str(Path(__file__).parent / "newton_assets" / "walker.xml")
+    asset = str(Path(__file__).parents[1] / "newton_assets" / "walker.xml")
     walker = ArticulationCfg(asset=asset, init_state=InitialStateCfg(pos=(0.0, 0.0, 0.25)), actuators={"legs": legs})
     scene = SceneCfg(entities={"robot": walker}, sensors={"feet": ContactSensorCfg(history_length=K)})
     return NewtonBackend(NewtonCfg(dt=0.005, solver=MuJoCoSolverCfg(njmax=100, nconmax=24)), scene, N, device)

@@ -1,9 +1,5 @@
 """Effort limits that depend on the position of the joint."""
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportGeneralTypeIssues=false
-# pyright: reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false, reportCallIssue=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,7 +7,7 @@ from collections.abc import Sequence
 import warp as wp
 from newton.actuators import ClampingBase
 
-wp.set_module_options({"enable_backward": False})
+from lab_newton.actuators import limit_kernels as kernels
 
 Table = Sequence[tuple[float, float]]
 """(position, effort limit) by rising position."""
@@ -44,37 +40,9 @@ class ClampingByPosition(ClampingBase):
         device: wp.Device | None = None,
     ) -> None:
         wp.launch(
-            _clip_by_position,
+            kernels.clip_by_position,
             dim=src_forces.shape,
             inputs=[positions, pos_indices, self._points, self._first, self._count, src_forces],
             outputs=[dst_forces],
             device=device,
         )
-
-
-@wp.kernel
-def _clip_by_position(
-    positions: wp.array[wp.float32],
-    pos_indices: wp.array[wp.uint32],
-    points: wp.array[wp.vec2],
-    first: wp.array[wp.int32],
-    count: wp.array[wp.int32],
-    src: wp.array[wp.float32],
-    dst: wp.array[wp.float32],
-):
-    """Launch over N * J, world by world."""
-    slot = wp.tid()
-    joint = slot % first.shape[0]
-    effort = src[slot]
-    if count[joint] > 0:
-        position = positions[pos_indices[slot]]
-        begin = first[joint]
-        limit = points[begin][1]
-        for i in range(begin + 1, begin + count[joint]):
-            a = points[i - 1]
-            b = points[i]
-            if position > a[0]:
-                share = wp.min((position - a[0]) / (b[0] - a[0]), 1.0)
-                limit = a[1] + share * (b[1] - a[1])
-        effort = wp.clamp(effort, -limit, limit)
-    dst[slot] = effort

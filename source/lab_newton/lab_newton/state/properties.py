@@ -1,10 +1,5 @@
 """Properties of an entity: read from the model when it is built, handed back to it when they change."""
 
-# Kernels are Warp's language; read as Python they have wrong types. Newton declares its arrays as optional.
-# pyright: reportArgumentType=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportCallIssue=false, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
-# pyright: reportAssignmentType=false, reportOptionalMemberAccess=false
-
 from __future__ import annotations
 
 import warnings
@@ -19,8 +14,7 @@ from newton import ModelFlags
 from lab_core.errors import LabError, unknown_name_message
 from lab_core.scene import ArticulationData
 from lab_newton.model import UNLIMITED, EntityLayout
-
-wp.set_module_options({"enable_backward": False})
+from lab_newton.state import property_kernels as kernels
 
 NOTICES: dict[str, ModelFlags] = {
     "body_mass": ModelFlags.BODY_INERTIAL_PROPERTIES,
@@ -101,7 +95,7 @@ class Properties:
         worlds = data.body_mass.shape[0]
         if flags & ModelFlags.BODY_INERTIAL_PROPERTIES:
             wp.launch(
-                _write_inertia,
+                kernels.write_inertia,
                 dim=data.body_mass.shape,
                 inputs=[self._bodies, model.body_count // worlds]
                 + [data.body_mass, data.body_inertia_b, data.body_com_pos_b],
@@ -111,7 +105,7 @@ class Properties:
             )
         if flags & ModelFlags.SHAPE_PROPERTIES:
             wp.launch(
-                _write_friction,
+                kernels.write_friction,
                 dim=self._shapes.shape,
                 inputs=[self._shapes, data.body_friction],
                 outputs=[model.shape_material_mu],
@@ -123,56 +117,12 @@ class Properties:
         ):
             if flags & flag:
                 wp.launch(
-                    _write_joints,
+                    kernels.write_joints,
                     dim=buffer.shape,
                     inputs=[self._dofs, model.joint_dof_count // worlds, buffer],
                     outputs=[array],
                     device=model.device,
                 )
-
-
-@wp.kernel
-def _write_inertia(
-    places: wp.array[wp.int32],
-    bodies_per_world: wp.int32,
-    mass: wp.array2d[wp.float32],
-    inertia: wp.array2d[wp.mat33],
-    com: wp.array2d[wp.vec3],
-    model_mass: wp.array[wp.float32],
-    model_inverse_mass: wp.array[wp.float32],
-    model_inertia: wp.array[wp.mat33],
-    model_inverse_inertia: wp.array[wp.mat33],
-    model_com: wp.array[wp.vec3],
-):
-    """Launch over (N, B)."""
-    world, i = wp.tid()
-    body = world * bodies_per_world + places[i]
-    m = mass[world, i]
-    tensor = inertia[world, i]
-    model_mass[body] = m
-    model_inertia[body] = tensor
-    model_com[body] = com[world, i]
-    model_inverse_mass[body] = wp.where(m > 0.0, 1.0 / m, 0.0)
-    model_inverse_inertia[body] = wp.where(wp.determinant(tensor) > 0.0, wp.inverse(tensor), wp.mat33())
-
-
-@wp.kernel
-def _write_friction(shapes: wp.array[wp.vec3i], friction: wp.array2d[wp.float32], model_friction: wp.array[wp.float32]):
-    """Launch over all shapes of the entity."""
-    place = shapes[wp.tid()]
-    model_friction[place[0]] = friction[place[1], place[2]]
-
-
-@wp.kernel
-def _write_joints(
-    places: wp.array[wp.int32],
-    dofs_per_world: wp.int32,
-    values: wp.array2d[wp.float32],
-    model_values: wp.array[wp.float32],
-):
-    """Launch over (N, J)."""
-    world, joint = wp.tid()
-    model_values[world * dofs_per_world + places[joint]] = values[world, joint]
 
 
 def _shapes_of_bodies(layout: EntityLayout, model: newton.Model, worlds: int) -> np.ndarray:

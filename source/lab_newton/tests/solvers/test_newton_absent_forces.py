@@ -16,7 +16,7 @@ from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 
 LEFT_OUT = DisableBit.ACTUATION | DisableBit.SPRING | DisableBit.DAMPER
-ASSETS = Path(__file__).parent / "newton_assets"
+ASSETS = Path(__file__).parents[1] / "newton_assets"
 UNDAMPED = re.sub(r' damping="[\d.]+"', "", (ASSETS / "rover.xml").read_text())
 WRIST, HULL, ARM = '<joint name="wrist"', '<geom name="hull"', '<body name="arm"'
 

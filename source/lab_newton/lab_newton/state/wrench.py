@@ -1,17 +1,12 @@
 """External forces and torques on the bodies of an entity."""
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportGeneralTypeIssues=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 import newton
 import warp as wp
 
-from lab_newton.entity import Entity
-
-wp.set_module_options({"enable_backward": False})
+from lab_newton.state import wrench_kernels as kernels
+from lab_newton.state.entity import Entity
 
 
 class ExternalWrench:
@@ -25,7 +20,7 @@ class ExternalWrench:
     def write(self, state: newton.State) -> None:
         """Sets the forces of the coming physics steps."""
         wp.launch(
-            _write_wrench,
+            kernels.write,
             dim=self._wrench.shape,
             inputs=[self._places, self._bodies_per_world, self._wrench],
             outputs=[state.body_f],
@@ -35,25 +30,9 @@ class ExternalWrench:
     def clear(self, mask: wp.array) -> None:
         """Ends the forces on the worlds of ``mask`` (N,) bool."""
         wp.launch(
-            _clear_wrench, dim=self._wrench.shape, inputs=[mask], outputs=[self._wrench], device=self._wrench.device
+            kernels.clear,
+            dim=self._wrench.shape,
+            inputs=[mask],
+            outputs=[self._wrench],
+            device=self._wrench.device,
         )
-
-
-@wp.kernel
-def _write_wrench(
-    places: wp.array[wp.int32],
-    bodies_per_world: wp.int32,
-    wrench: wp.array2d[wp.spatial_vector],
-    body_f: wp.array[wp.spatial_vector],
-):
-    """Launch over (N, B)."""
-    world, i = wp.tid()
-    body_f[world * bodies_per_world + places[i]] = wrench[world, i]
-
-
-@wp.kernel
-def _clear_wrench(mask: wp.array[wp.bool], wrench: wp.array2d[wp.spatial_vector]):
-    """Launch over (N, B)."""
-    world, i = wp.tid()
-    if mask[world]:
-        wrench[world, i] = wp.spatial_vector()

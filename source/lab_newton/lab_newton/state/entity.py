@@ -10,9 +10,9 @@ import warp as wp
 
 from lab_core.scene import ArticulationCfg, ArticulationData
 from lab_core.scene.defaults import fill_defaults
-from lab_newton import kernels
 from lab_newton.model import EntityLayout
-from lab_newton.properties import Properties
+from lab_newton.state import entity_kernels as kernels
+from lab_newton.state.properties import Properties
 from lab_warp.views import share_articulation
 
 

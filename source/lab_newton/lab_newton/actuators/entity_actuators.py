@@ -9,10 +9,10 @@ import warp as wp
 from newton.actuators import Actuator, ClampingBase, ClampingDCMotor
 
 from lab_core.scene import LSTMActuatorCfg, RemotizedPDActuatorCfg, actuated_joints
-from lab_newton.actuator_delay import TargetDelay
-from lab_newton.actuator_limits import ClampingByPosition
-from lab_newton.actuator_network import DriveNetwork, DrivePDOrNetwork
-from lab_newton.entity import Entity
+from lab_newton.actuators.delay import TargetDelay
+from lab_newton.actuators.limits import ClampingByPosition
+from lab_newton.actuators.network import DriveNetwork, DrivePDOrNetwork
+from lab_newton.state.entity import Entity
 
 
 class EntityActuators:

@@ -8,7 +8,7 @@ import torch
 import warp as wp
 
 from lab_core.scene import CameraCfg
-from lab_newton.camera import look_at
+from lab_newton.viewer.camera import look_at
 
 CAMERA = CameraCfg(eye=(1.4, 1.4, 0.9), target=(0.0, 0.0, 0.4), width=160, height=120)
 

@@ -4,11 +4,6 @@ Newton stores all worlds one after another. ``EntityArrays`` holds an entity's b
 and bodies lie inside the slice of one world.
 """
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportCallIssue=false
-
 from __future__ import annotations
 
 import warp as wp
@@ -215,93 +210,3 @@ def read_effort(joint_f: wp.array[wp.float32], entity: EntityArrays):
     """Effort that the solver is about to receive -> buffer. Launch over (N, J)."""
     world, joint = wp.tid()
     entity.applied_effort[world, joint] = joint_f[world * entity.dofs_per_world + entity.joint_dof[joint]]
-
-
-@wp.kernel
-def copy_row(
-    source: wp.array2d[wp.float32],
-    columns: wp.array[wp.int32],
-    first_row: wp.array[wp.int32],
-    substep: wp.int32,
-    rows: wp.array3d[wp.float32],
-):
-    """Chosen numbers (N, S) of a substep -> its row (N, K, C). Launch over (N, C)."""
-    world, column = wp.tid()
-    rows[world, (first_row[0] + substep) % rows.shape[1], column] = source[world, columns[column]]
-
-
-@wp.kernel
-def advance_row(substeps: wp.int32, rows: wp.int32, first_row: wp.array[wp.int32]):
-    """Launch over 1."""
-    first_row[0] = (first_row[0] + substeps) % rows
-
-
-@wp.kernel
-def find_non_finite(
-    joint_q: wp.array2d[wp.float32],
-    joint_qd: wp.array2d[wp.float32],
-    body_q: wp.array2d[wp.transform],
-    body_qd: wp.array2d[wp.spatial_vector],
-    max_velocity: wp.float32,
-    non_finite: wp.array[wp.bool],
-):
-    """Marks worlds with a NaN or an infinity in their state, or an entry of ``joint_qd`` beyond ``max_velocity``.
-
-    Launch over (N, largest row).
-    """
-    world, i = wp.tid()
-    if i < joint_q.shape[1] and not wp.isfinite(joint_q[world, i]):
-        non_finite[world] = True
-    if i < joint_qd.shape[1] and not (wp.abs(joint_qd[world, i]) <= max_velocity):  # so that NaN counts
-        non_finite[world] = True
-    if i < body_q.shape[1]:
-        pose = body_q[world, i]
-        if not wp.isfinite(wp.transform_get_translation(pose)) or not wp.isfinite(wp.transform_get_rotation(pose)):
-            non_finite[world] = True
-        if not wp.isfinite(body_qd[world, i]):
-            non_finite[world] = True
-
-
-@wp.kernel
-def clear_flags(flags: wp.array[wp.bool]):
-    """Launch over N. In a graph CUDA takes several times longer for a memset of so few bytes."""
-    flags[wp.tid()] = False
-
-
-@wp.kernel
-def spread_mask(
-    mask: wp.array[wp.bool],
-    articulations_per_world: wp.int32,
-    world_mask: wp.array[wp.bool],
-    articulation_mask: wp.array[wp.bool],
-    count: wp.array[wp.int32],
-):
-    """World mask (N,) -> Newton's masks over worlds (N + 1,) and over articulations. Launch over N.
-
-    Adds the number of selected worlds to ``count[0]`` where it is given.
-    """
-    world = wp.tid()
-    selected = mask[world]
-    world_mask[world] = selected
-    for i in range(articulations_per_world):
-        articulation_mask[world * articulations_per_world + i] = selected
-    if count and selected:
-        wp.atomic_add(count, 0, 1)
-
-
-@wp.kernel
-def latch_overflow(
-    overflow: wp.array[wp.int32],
-    constraint_rows: wp.array[wp.int32],
-    contacts: wp.array[wp.int32],
-    candidates: wp.array[wp.int32],
-    latched: wp.array[wp.int32],
-    peak_rows: wp.array[wp.int32],
-    peak_contacts: wp.array[wp.int32],
-):
-    """Keeps every bit of ``overflow`` (N,), and the largest needs, until they are read. Launch over N."""
-    world = wp.tid()
-    latched[world] = latched[world] | overflow[world]
-    peak_rows[world] = wp.max(peak_rows[world], constraint_rows[world])
-    if world == 0:
-        peak_contacts[0] = wp.max(peak_contacts[0], wp.max(contacts[0], candidates[0]))

@@ -13,7 +13,7 @@ from newton.solvers import SolverBase, SolverMuJoCo
 
 from lab_core.physics import HealthReport
 from lab_core.physics.backend import CapacityError
-from lab_newton import kernels
+from lab_newton.state import health_kernels as kernels
 
 
 class HealthMonitor:

@@ -17,7 +17,7 @@ from lab_newton import MuJoCoSolverCfg, NewtonCfg, NewtonSolverCfg
 from lab_newton.backend import NewtonBackend
 
 CPU = torch.device("cpu")
-ASSETS = Path(__file__).parent / "newton_assets"
+ASSETS = Path(__file__).parents[1] / "newton_assets"
 WEIGHT = 5.8 * 9.81
 FOOT_HEIGHT = 0.23
 """Of the root, when the feet touch the ground with straight legs."""

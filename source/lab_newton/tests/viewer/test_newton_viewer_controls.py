@@ -17,7 +17,7 @@ from lab_core.mdp import CommandComponent, SettableCommandTerm
 from lab_core.names import UnknownNameError
 from lab_core.scene import CameraCfg
 from lab_newton.backend import NewtonBackend
-from lab_newton.viewer import BrowserViewer
+from lab_newton.viewer.browser import BrowserViewer
 from lab_newton.viewer.command_folder import HandCommand
 from lab_newton.viewer.events import PageEvents
 from lab_newton.viewer.view_folder import View

@@ -16,7 +16,7 @@ from lab_core.scene import ArticulationCfg, ArticulationData, InitialStateCfg, S
 from lab_newton import MuJoCoSolverCfg, NewtonCfg, NewtonSolverCfg
 from lab_newton.backend import NewtonBackend
 
-ROVER = Path(__file__).parent / "newton_assets" / "rover.xml"
+ROVER = Path(__file__).parents[1] / "newton_assets" / "rover.xml"
 G = 9.81
 SLED = """
 <mujoco>

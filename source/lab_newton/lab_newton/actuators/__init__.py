@@ -1,0 +1,1 @@
+"""From joint targets to joint efforts, inside the physics stage."""

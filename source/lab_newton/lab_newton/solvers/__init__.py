@@ -1,0 +1,1 @@
+"""What advances the physics: the interface of solvers, MuJoCo Warp, and others by name."""
