@@ -27,14 +27,15 @@ import numpy as np
 import torch
 import tyro
 
-from lab_core.benchmark import synchronize
+from lab_core.datasets import DatasetCfg
+from lab_core.datasets.provenance import describe
+from lab_core.datasets.writer import DatasetWriter
 from lab_core.envs import RLEnv, make_env
-from lab_core.recorder import DatasetCfg, RecorderCfg, RecorderManager, RetentionCfg
-from lab_core.recorder.episode import EpisodeBatch, EpisodeCollector
+from lab_core.recorder import RecorderCfg, RecorderManager, RetentionCfg
 from lab_core.recorder.presets import task_terms
-from lab_core.recorder.provenance import describe
-from lab_core.recorder.writer import DatasetWriter
+from lab_core.recorder.sinks import EpisodeBatch, EpisodeCollector
 from lab_core.registry import get_task
+from lab_core.rollouts import synchronize
 from lab_core.versions import versions
 
 

@@ -20,9 +20,9 @@ from typing import Any
 import torch
 import tyro
 
-from lab_core.benchmark import time_step
 from lab_core.envs import make_env
 from lab_core.registry import get_task, task_ids
+from lab_core.rollouts import time_step
 from lab_core.versions import versions
 
 

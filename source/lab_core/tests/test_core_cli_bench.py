@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from lab_core import mdp
-from lab_core.benchmark import BenchmarkError, StageClock, time_step
 from lab_core.cli import main
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.envs.stage_marks import StageHook, marked_stages
@@ -19,6 +18,7 @@ from lab_core.physics import HealthReport
 from lab_core.recorder import RecorderCfg
 from lab_core.recorder.presets import task_terms
 from lab_core.registry import TaskSpec, register_task
+from lab_core.rollouts.benchmark import BenchmarkError, StageClock, time_step
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 TASK = "Bench-Cartpole"

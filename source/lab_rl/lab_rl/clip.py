@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from lab_core.video import VideoRecorder
+from lab_core.rollouts import VideoRecorder
 from lab_rl.ppo.environment import RslRlEnv
 
 MAX_FPS = 30.0

@@ -13,8 +13,8 @@ from lab_core.agents import PPOCfg
 from lab_core.cli import main
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.managers import ObservationTermCfg
-from lab_core.physics.analytic import AnalyticCartpoleBackend
 from lab_core.registry import TaskSpec, register_task
+from lab_core.testing.analytic import AnalyticCartpoleBackend
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 from lab_rl.commands import options
 from lab_rl.ppo import PpoRunner

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from lab_core.mdp import settable_commands
-from lab_core.policies import find_policy, make_policy
 from lab_core.registry import get_task, task_ids
+from lab_core.rollouts import find_policy, make_policy
 
 DEMOS = [task for task in task_ids() if task.startswith("Lab-") and get_task(task).demo]
 

@@ -11,14 +11,14 @@ import torch
 import warp as wp
 
 from lab_core import mdp
+from lab_core.datasets import DatasetCfg, RecordedDataset
 from lab_core.envs import make_env
 from lab_core.managers import EventTermCfg
-from lab_core.recorder import DatasetCfg, EpisodeCollector, RecorderCfg, RecorderManager, RecorderTermCfg, terms
+from lab_core.recorder import EpisodeCollector, RecorderCfg, RecorderManager, RecorderTermCfg, terms
 from lab_core.recorder.presets import task_terms, transition_terms
-from lab_core.recorder.reader import RecordedDataset
-from lab_core.recorder.replay import build_replay_env, replay
 from lab_core.recorder.transition import flatten
 from lab_core.registry import get_task
+from lab_core.rollouts import build_replay_env, replay_episodes
 from lab_core.scene import IdealPDActuatorCfg, LSTMActuatorCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.state.entity import Entity
@@ -53,7 +53,7 @@ def check_repeats(cfg, folder: Path, steps: int, scale: float = 1.0, frontend: s
     dataset = RecordedDataset(folder)
     again = build_replay_env(dataset, 3)
     again.reset(seed=123)
-    report = replay(dataset, again, range(len(dataset)), tolerance=0.0)
+    report = replay_episodes(dataset, again, range(len(dataset)), tolerance=0.0)
     assert report.ok, report.mismatches[0]
     assert report.episodes == len(dataset) > cfg.scene.num_envs
     return dataset

@@ -14,7 +14,7 @@ from lab_core.errors import LabError
 from lab_core.registry import get_task
 
 if TYPE_CHECKING:
-    from lab_core.benchmark import StepTiming
+    from lab_core.rollouts import StepTiming
 
 
 @dataclass(kw_only=True)
@@ -53,8 +53,8 @@ def main(argv: list[str]) -> int:
     if args.steps < 1:
         raise LabError(f"--steps must be at least 1, got {args.steps}.")
 
-    from lab_core.benchmark import time_step
     from lab_core.envs import check_frontend, make_env
+    from lab_core.rollouts import time_step
 
     check_frontend(args.frontend)
     device = resolve_device(args.device)

@@ -14,7 +14,7 @@ from lab_core.cli.progress import ProgressDisplay
 from lab_core.errors import LabError, unknown_name_message
 
 if TYPE_CHECKING:
-    from lab_core.recorder.reader import RecordedDataset
+    from lab_core.datasets.reader import RecordedDataset
 
 Options = TypeVar("Options")
 
@@ -105,7 +105,7 @@ def info(argv: list[str]) -> int:
 def check(argv: list[str]) -> int:
     """Read everything and report what is wrong; exit code 1 if anything is."""
     (path,), args = _parse(CheckOptions(), argv, "check", "lab data check recordings/Lab-Cartpole")
-    from lab_core.recorder.check import check_recording
+    from lab_core.datasets.check import check_recording
 
     with _open(path, args.name) as dataset, ProgressDisplay("episodes", len(dataset)) as progress:
         problems = check_recording(dataset, progress.update)
@@ -123,8 +123,8 @@ def merge(argv: list[str]) -> int:
     )
     if args.output is None:
         raise LabError("Where to? Give the new file with --output.")
-    from lab_core.recorder.edit import common_config
-    from lab_core.recorder.edit import merge as merge_recordings
+    from lab_core.datasets.edit import common_config
+    from lab_core.datasets.edit import merge as merge_recordings
 
     sources = [_open(path, None) for path in paths]
     with ProgressDisplay("episodes", sum(map(len, sources))) as progress:
@@ -143,7 +143,7 @@ def split(argv: list[str]) -> int:
         raise LabError("Where to? Give a folder with --output.")
     if not 2 <= len(args.fractions) <= len(names):
         raise LabError(f"--fractions must be two or three numbers, got {list(args.fractions)}.")
-    from lab_core.recorder.edit import split as split_recording
+    from lab_core.datasets.edit import split as split_recording
 
     outputs = [args.output / f"{name}.hdf5" for name in names[: len(args.fractions)]]
     with _open(path, args.name) as dataset, ProgressDisplay("episodes", len(dataset)) as progress:
@@ -157,7 +157,7 @@ def plot(argv: list[str]) -> int:
     """Draw a key over time as a picture."""
     example = "lab data plot all.hdf5 --key states/articulation/robot/joint_position --episodes 0 3 --output joints.png"
     (path,), args = _parse(PlotOptions(), argv, "plot", example)
-    from lab_core.recorder.plot import plot_key
+    from lab_core.datasets.plot import plot_key
 
     with _open(path, args.name) as dataset:
         plot_key(dataset, args.key, args.episodes, args.output)
@@ -196,7 +196,7 @@ def _parse(
 
 
 def _open(path: Path, name: str | None) -> RecordedDataset:
-    from lab_core.recorder.reader import RecordedDataset
+    from lab_core.datasets.reader import RecordedDataset
 
     dataset = RecordedDataset(path, name)
     for notice in dataset.notices:

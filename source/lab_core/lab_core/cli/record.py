@@ -17,8 +17,8 @@ from lab_core.errors import LabError
 from lab_core.registry import get_task
 
 if TYPE_CHECKING:
-    from lab_core.recorder import DatasetCfg
-    from lab_core.recorder.writer import DatasetWriter
+    from lab_core.datasets import DatasetCfg
+    from lab_core.datasets.writer import DatasetWriter
 
 
 @dataclass(kw_only=True)
@@ -82,12 +82,13 @@ def main(argv: list[str]) -> int:
 
 
 def _record(task: str, args: RecordArguments) -> int:
+    from lab_core.datasets import DatasetCfg
+    from lab_core.datasets.writer import check_target, dataset_sinks
     from lab_core.envs import check_frontend, make_env
-    from lab_core.policies import find_policy, make_policy
-    from lab_core.recorder import DatasetCfg, RecorderCfg, RecorderManager, RetentionCfg
-    from lab_core.recorder.collect import EpisodeQuota, collect
+    from lab_core.recorder import RecorderCfg, RecorderManager, RetentionCfg
     from lab_core.recorder.presets import task_terms
-    from lab_core.recorder.writer import check_target, dataset_sinks
+    from lab_core.rollouts import find_policy, make_policy
+    from lab_core.rollouts.collect import EpisodeQuota, collect_episodes
 
     check_frontend(args.frontend)
     if args.num_envs is not None and args.num_envs < 1:
@@ -146,7 +147,7 @@ def _record(task: str, args: RecordArguments) -> int:
                 speed = recorder.transition.step * env.num_envs / (time.perf_counter() - began)
                 progress.update(quota.taken, f"{speed:,.0f} steps/s")
 
-            collect(env, policy, lambda: quota.reached, show, print_warning)
+            collect_episodes(env, policy, lambda: quota.reached, show, print_warning)
     return 0
 
 
@@ -157,9 +158,9 @@ def _report(writers: Sequence[DatasetWriter], folder: Path) -> None:
 
 def _recorded_seeds(cfg: DatasetCfg) -> list[int]:
     """The seed of each episode of the recordings to resume."""
-    from lab_core.recorder.reader import RecordedDataset
-    from lab_core.recorder.shard_index import index_path
-    from lab_core.recorder.writer import target_names
+    from lab_core.datasets.index import index_path
+    from lab_core.datasets.reader import RecordedDataset
+    from lab_core.datasets.writer import target_names
 
     seeds: list[int] = []
     for name in target_names(cfg) if cfg.existing == "resume" else ():

@@ -14,7 +14,7 @@ from lab_core.cli.progress import ProgressDisplay
 from lab_core.errors import LabError
 
 if TYPE_CHECKING:
-    from lab_core.recorder.replay import ReplayReport
+    from lab_core.rollouts.replay import ReplayReport
 
 _MISMATCHES_SHOWN = 5
 
@@ -62,10 +62,9 @@ def main(argv: list[str]) -> int:
 
 
 def _replay(path: Path, args: ReplayOptions) -> ReplayReport:
-    from lab_core.recorder.provenance import physics_fingerprint
-    from lab_core.recorder.reader import RecordedDataset
-    from lab_core.recorder.replay import build_replay_env, replay
-    from lab_core.video import VideoRecorder
+    from lab_core.datasets.provenance import physics_fingerprint
+    from lab_core.datasets.reader import RecordedDataset
+    from lab_core.rollouts import VideoRecorder, build_replay_env, replay_episodes
 
     with ExitStack() as stack:
         dataset = stack.enter_context(RecordedDataset(path, args.name))
@@ -93,4 +92,4 @@ def _replay(path: Path, args: ReplayOptions) -> ReplayReport:
                 video.add(env.render()[0])
             progress.update(steps)
 
-        return replay(dataset, env, episodes, args.tolerance, show)
+        return replay_episodes(dataset, env, episodes, args.tolerance, show)

@@ -1,4 +1,4 @@
-"""What a physics engine must offer, and a small analytic one for tests."""
+"""What a physics engine must offer."""
 
 from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg, Viewer
 

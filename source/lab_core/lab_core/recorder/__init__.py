@@ -1,19 +1,15 @@
-"""Recording of every step: what to record, episodes, files, and readers."""
+"""Recording of every step: what to record, the running episodes, and who receives those that have ended."""
 
-from lab_core.recorder.config import DatasetCfg, RecorderCfg, RecorderTermCfg, RetentionCfg
-from lab_core.recorder.episode import Episode, EpisodeBatch, EpisodeCollector, EpisodeInfo, EpisodeSink
-from lab_core.recorder.errors import DatasetError, RecorderError
+from lab_core.datasets.errors import RecorderError
+from lab_core.recorder.config import RecorderCfg, RecorderTermCfg, RetentionCfg
 from lab_core.recorder.manager import RecorderManager
 from lab_core.recorder.rows import RecordField
+from lab_core.recorder.sinks import EpisodeBatch, EpisodeCollector, EpisodeSink
 from lab_core.recorder.transition import MaskedRows, Transition
 
 __all__ = [
-    "DatasetCfg",
-    "DatasetError",
-    "Episode",
     "EpisodeBatch",
     "EpisodeCollector",
-    "EpisodeInfo",
     "EpisodeSink",
     "MaskedRows",
     "RecordField",

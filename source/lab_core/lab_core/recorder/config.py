@@ -1,13 +1,13 @@
-"""What to record, how much of it to keep, and where to write it."""
+"""What to record, and how much of it to keep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from lab_core.config import MISSING
+from lab_core.datasets.config import DatasetCfg
 from lab_core.managers.manager_base import TermCfg
 
 Phase = Literal["pre_step", "pre_physics", "post_physics", "post_step", "post_reset"]
@@ -19,8 +19,6 @@ run, all substeps of it. ``post_step``: terminations and rewards are known, noth
 of worlds that are done. ``post_reset``: once per episode, when it begins.
 """
 PHASES: tuple[Phase, ...] = get_args(Phase)
-
-ExportMode = Literal["all", "successful", "separate"]
 
 
 @dataclass(kw_only=True)
@@ -51,29 +49,6 @@ class RetentionCfg:
     many were dropped and has no initial state to replay from."""
     memory_limit_gib: float = 8.0
     """The recorder refuses to start when the ring would take more."""
-
-
-@dataclass(kw_only=True)
-class DatasetCfg:
-    """Writes episodes that have ended to HDF5 files, in a thread of its own."""
-
-    folder: Path = MISSING
-    name: str = "dataset"
-    """Files are called ``<name>-00000.hdf5``, ..."""
-    mode: ExportMode = "all"
-    """Which episodes: all; the successful ones; or all, the failed ones in files ``<name>_failed-00000.hdf5``, ..."""
-    existing: Literal["refuse", "overwrite", "resume"] = "refuse"
-    """What to do when the folder already holds files of this name."""
-    env_name: str = ""
-    """Task id, stored in the files."""
-    label: str = ""
-    """Regime of the episodes, such as ``walking``, stored with each of them."""
-    compression: int = 0
-    """Level of gzip, 1 .. 9. 0 stores plain arrays, which readers can map into memory."""
-    shard_megabytes: float = 64.0
-    """A file is finished when it holds so much."""
-    shard_seconds: float = 60.0
-    """A file with an episode in it is finished at the latest after this time: what a crash can cost."""
 
 
 @dataclass(kw_only=True)

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lab_core.config import check_complete
+from lab_core.datasets.at_exit import close_at_exit, forget
+from lab_core.datasets.episode import Episode
+from lab_core.datasets.errors import RecorderError
+from lab_core.datasets.writer import dataset_sinks
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, check_tensor, function_name
 from lab_core.managers.recorder_manager import HookPart, NullRecorderManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
-from lab_core.recorder.at_exit import close_at_exit, open_recorders
 from lab_core.recorder.config import PHASES, Phase, RecorderCfg, RecorderTermCfg
-from lab_core.recorder.episode import Episode, EpisodeSink
-from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.retention import EpisodeCounts, Retention
 from lab_core.recorder.rows import RecordField
+from lab_core.recorder.sinks import EpisodeSink
 from lab_core.recorder.transition import Transition, TransitionBuffers
 
 if TYPE_CHECKING:
@@ -240,7 +242,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             return
         self._closed = True
         self._plan()
-        open_recorders.discard(self)
+        forget(self)
         if self._retention is not None:
             self._retention.close(self._running_success())
 
@@ -374,8 +376,6 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
     def _sinks(self, cfg: RecorderCfg, env: RLEnv, sinks: Sequence[EpisodeSink]) -> list[EpisodeSink]:
         if cfg.dataset is None:
             return list(sinks)
-        from lab_core.recorder.writer import dataset_sinks  # h5py only where it is needed
-
         return [*dataset_sinks(cfg.dataset, env), *sinks]
 
     def _retained(self, what: str) -> Retention:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from lab_core.datasets.episode import Episode, EpisodeInfo
+from lab_core.datasets.errors import RecorderError
 from lab_core.errors import ConfigError
 from lab_core.recorder.config import RetentionCfg
-from lab_core.recorder.episode import Episode, EpisodeBatch, EpisodeInfo, EpisodeSink
-from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.monitor import NON_FINITE, SUCCESS, TERMINATED, TRUNCATED, EndMonitor
 from lab_core.recorder.ring import EpisodeRing, ring_bytes
 from lab_core.recorder.rows import RecordField, RowLayout
+from lab_core.recorder.sinks import EpisodeBatch, EpisodeSink
 from lab_core.recorder.transition import TransitionBuffers, check_key, check_values, flatten
 
 if TYPE_CHECKING:

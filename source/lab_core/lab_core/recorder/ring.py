@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from lab_core.masks import masked_copy_
-from lab_core.recorder.episode import PackedRows
 from lab_core.recorder.rows import VALID, RecordField, RowLayout
+from lab_core.recorder.sinks import PackedRows
 
 
 @dataclass(frozen=True)

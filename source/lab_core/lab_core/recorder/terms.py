@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 
+from lab_core.datasets.errors import RecorderError
 from lab_core.managers.manager_base import ManagerTermBase
-from lab_core.recorder.errors import RecorderError
 from lab_core.state import named_tensors
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from lab_core.datasets.errors import RecorderError
 from lab_core.masks import masked_copy_
 from lab_core.recorder.config import Phase
-from lab_core.recorder.errors import RecorderError
 from lab_core.recorder.rows import VALID, RecordField, RowLayout, number_type
 
 
@@ -195,18 +195,6 @@ def flatten(key: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from flatten(f"{key}/{name}", item)
     else:
         yield key, value
-
-
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns ``{"a/b": x}`` as ``{"a": {"b": x}}``."""
-    tree: dict[str, Any] = {}
-    for key, value in values.items():
-        *path, leaf = key.split("/")
-        node = tree
-        for name in path:
-            node = node.setdefault(name, {})
-        node[leaf] = value
-    return tree
 
 
 def _form(value: Any) -> str:

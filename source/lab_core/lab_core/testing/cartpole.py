@@ -15,8 +15,8 @@ from lab_core.managers import (
     SceneEntityCfg,
     TerminationTermCfg,
 )
-from lab_core.physics.analytic import AnalyticCartpoleCfg
 from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg, SceneCfg
+from lab_core.testing.analytic import AnalyticCartpoleCfg
 
 
 def analytic_cartpole_env_cfg(num_envs: int = 8, episode_length_s: float = 5.0) -> ManagerBasedRLEnvCfg:

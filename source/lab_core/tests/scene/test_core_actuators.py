@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from lab_core.config import to_dict, update_from_dict
 from lab_core.errors import ConfigError, LabError
 from lab_core.names import UnknownNameError
-from lab_core.physics.analytic import AnalyticCartpoleBackend, AnalyticCartpoleCfg
 from lab_core.scene import (
     ActuatorCfg,
     ArticulationCfg,
@@ -23,6 +22,7 @@ from lab_core.scene import (
     SceneCfg,
     clip_to_motor_curve,
 )
+from lab_core.testing.analytic import AnalyticCartpoleBackend, AnalyticCartpoleCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 CART, POLE = "slider_to_cart", "cart_to_pole"

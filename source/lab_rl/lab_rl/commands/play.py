@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
         env.scene.num_envs = 4
     args = parse(PlayArguments(env=env), arguments, prog=f"lab play {task}", description=_description(task))
     from lab_core.envs import check_frontend
-    from lab_core.video import VideoRecorder
+    from lab_core.rollouts import VideoRecorder
 
     check_frontend(args.frontend)
     options.check_counts(args, "video_length", "steps")
@@ -109,7 +109,7 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
 
     from lab_core.cli.progress import ProgressDisplay
     from lab_core.envs import make_env
-    from lab_core.policies import find_policy, make_policy
+    from lab_core.rollouts import find_policy, make_policy
     from lab_rl.clip import record_clip
     from lab_rl.ppo import RslRlEnv
     from lab_rl.runs.folder import run_of

@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         raise LabError("Which task? Give its id, as in `lab train Lab-Cartpole`; `lab list` shows all.")
 
     from lab_core.envs import check_frontend
-    from lab_core.video import VideoRecorder
+    from lab_core.rollouts import VideoRecorder
     from lab_rl.runs.config import RunCfg, load_run_cfg
     from lab_rl.runs.folder import RunFolder, find_checkpoint, run_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lab_core.benchmark import time_step
 from lab_core.envs import make_env
+from lab_core.rollouts import time_step
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 STEP = [

@@ -1,0 +1,23 @@
+"""What drives an environment that learns nothing: policies, collecting and repeating episodes, timing, videos."""
+
+from lab_core.rollouts.benchmark import BenchmarkError, StepTiming, synchronize, time_step
+from lab_core.rollouts.collect import EpisodeQuota, collect_episodes
+from lab_core.rollouts.policies import Policy, find_policy, make_policy
+from lab_core.rollouts.replay import ReplayReport, build_replay_env, replay_episodes
+from lab_core.rollouts.video import VideoRecorder
+
+__all__ = [
+    "BenchmarkError",
+    "EpisodeQuota",
+    "Policy",
+    "ReplayReport",
+    "StepTiming",
+    "VideoRecorder",
+    "build_replay_env",
+    "collect_episodes",
+    "find_policy",
+    "make_policy",
+    "replay_episodes",
+    "synchronize",
+    "time_step",
+]
