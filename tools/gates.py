@@ -29,6 +29,7 @@ def gates(base: str) -> dict[str, list[Command]]:
         "format": [([workspace.program("ruff"), "format", "--check", "."], root)],
         "types": [([workspace.program("pyright"), "--pythonpath", sys.executable], root)],
         "imports": [([workspace.program("lint-imports"), "--no-logo", "--no-cache"], root)],
+        "public-imports": tool("check_public_imports.py"),
         "references": tool("check_references.py"),
         "import-time": tool("check_import_time.py"),
         "dependencies": [

@@ -45,6 +45,18 @@ FAULTS = {
         "def hint(task: str) -> str:\n    return f'{task}: pip install lab-rl'\n",
         "names lab_rl",
     ),
+    "private name of a module": (
+        "public-imports",
+        "source/lab_warp/lab_warp/fault.py",
+        "from lab_core.registry import _tasks\n",
+        "source/lab_warp/lab_warp/fault.py:1: lab_core.registry keeps _tasks to itself",
+    ),
+    "name that a package does not export": (
+        "public-imports",
+        "source/lab_warp/tests/test_fault.py",
+        "def test_it():\n    from lab_core import task\n",
+        "source/lab_warp/tests/test_fault.py:2: the __all__ of lab_core does not name task",
+    ),
     "dangling reference": (
         "references",
         "source/lab_tasks/lab_tasks/fault.py",
@@ -78,7 +90,9 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("gate", ["lint", "format", "imports", "references", "import-time", "dependencies", "types"])
+@pytest.mark.parametrize(
+    "gate", ["lint", "format", "imports", "public-imports", "references", "import-time", "dependencies", "types"]
+)
 def test_sound_workspace_passes(skeleton, gate):
     result = skeleton.run("gates.py", gate)
     assert result.returncode == 0, result.stdout
@@ -112,6 +126,36 @@ def test_entry_points_are_references(skeleton, package, target, message):
     assert result.returncode == 1
     assert f"{pyproject} [lab.commands] train" in result.stdout
     assert message in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (
+            "from lab_core.scene.files import load",
+            "lab_core.scene.files lies inside of lab_core; import from lab_core.scene",
+        ),
+        ("import lab_core.scene.files", "lab_core.scene.files lies inside of lab_core"),
+        ("from lab_core.scene import files", "lab_core.scene.files lies inside of lab_core"),
+        ("from lab_core.scene import load", "the __all__ of lab_core.scene does not name load"),
+        ("from lab_core._inner import load", "lab_core._inner lies inside of lab_core; import from lab_core what"),
+        ("from lab_core import _inner", "lab_core._inner lies inside of lab_core"),
+        ("from lab_core.scene import Scene", None),
+        ("from lab_core import scene, registry", None),
+        ("import lab_core.registry", None),
+        ("from lab_core.registry import task", None),
+        ("from lab_core import __version__", None),
+        ("from lab_warp.deep.inside import anything", None),  # its own
+    ],
+)
+def test_a_package_takes_what_another_one_exports(skeleton, statement, message):
+    skeleton.write("source/lab_core/lab_core/scene/__init__.py", '__all__: list[str] = ["Scene"]\n')
+    for module in ("scene/files", "_inner"):
+        skeleton.write(f"source/lab_core/lab_core/{module}.py", "load = None\n")
+    skeleton.write("source/lab_warp/lab_warp/user.py", f"{statement}\n")
+    result = skeleton.run("gates.py", "public-imports")
+    assert result.returncode == (1 if message else 0), result.stdout
+    assert (message or "Gates passed") in result.stdout
 
 
 def test_docstrings_and_own_names_are_no_references(skeleton):
