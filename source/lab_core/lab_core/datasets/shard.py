@@ -134,9 +134,10 @@ def save_bytes(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        error.filename = str(path)  # a full disk names none, and the temporary name says nothing to a user
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk names none, and the temporary name says nothing to a user
         raise
     _sync_folder(path.parent)
 

@@ -65,7 +65,7 @@ class Retention:
         self.capacity = env.max_episode_length if cfg.max_episode_length is None else cfg.max_episode_length
         if self.capacity < 1:
             raise ConfigError(f"recorder.retention.max_episode_length must be positive, got {self.capacity}.")
-        self._monitor = EndMonitor(env.num_envs, env.device, LAG)
+        self._monitor = EndMonitor(env.num_envs, env.device, LAG if env.device.type == "cuda" else 0)
         layouts = (buffers.step_layout, buffers.initial_layout)
         lag = self._monitor.lag + 1  # a consumer may ask for an episode when the ring holds the next step already
         self._check_memory(ring_bytes(*layouts, env.num_envs, self.capacity, lag))

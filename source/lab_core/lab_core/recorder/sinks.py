@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 
 from lab_core.datasets.episode import Episode, EpisodeInfo
+from lab_core.recorder.monitor import CopyEvent
 from lab_core.recorder.rows import RowLayout
 
 
@@ -25,7 +26,9 @@ class PackedRows:
 
     def to_host(self) -> PackedRows:
         """Starts copying the rows into pinned memory of the host, and returns the copy."""
-        host = torch.empty(self.rows.shape, dtype=self.rows.dtype, pin_memory=self.rows.is_cuda)
+        if not self.rows.is_cuda:
+            return self
+        host = torch.empty(self.rows.shape, dtype=self.rows.dtype, pin_memory=True)
         return PackedRows(self.layout, host.copy_(self.rows, non_blocking=True))
 
 
@@ -43,18 +46,15 @@ class EpisodeBatch:
         return len(self.infos)
 
     def to_host(self) -> tuple[EpisodeBatch, Callable[[], None]]:
-        """Starts copying the batch to the host, beside what the device does next.
+        """Starts copying the batch to the host, once, beside what the device does next.
 
         Returns:
             The batch in memory of the host, and what waits until the copy is complete.
         """
-        device = self.initial.rows.device
-        if device.type == "cpu":
-            return self, lambda: None
         host = EpisodeBatch(self.infos, [rows.to_host() for rows in self.steps], self.initial.to_host())
-        copied = torch.cuda.Event()
-        copied.record(torch.cuda.current_stream(device))
-        return host, copied.synchronize
+        copied = CopyEvent(self.initial.rows.device)
+        copied.record()
+        return host, copied.wait
 
     def __iter__(self) -> Iterator[Episode]:
         """Yields episodes with memory of their own."""

@@ -183,13 +183,16 @@ class TestReplay:
         assert "The physics differs from that of the recording" in text
         assert "10 of 10 episodes do not repeat within 0.0001. First: step 0, states/articulation/robot/joint_" in text
 
-    def test_a_video_shows_every_step(self, capsys, monkeypatch):
+    def test_a_video_shows_every_step_for_as_long_as_it_took(self, capsys, monkeypatch):
+        """Steps of the environment, of which each is two of the physics."""
         lab(capsys, "record", TASK, "--output", "out", "--episodes", "2")
+        assert RecordedDataset("out").attributes["decimation"] == 2
         monkeypatch.setattr(
             AnalyticCartpoleBackend, "render", lambda self, camera: np.zeros((48, 64 * camera.num_envs, 3), np.uint8)
         )
         lab(capsys, "replay", "out", "--video", "replay.mp4")
         assert len(list(iio.imiter("replay.mp4", plugin="FFMPEG"))) == 6
+        assert iio.immeta("replay.mp4", plugin="FFMPEG")["fps"] == 60.0
 
     @pytest.mark.parametrize(
         ("argv", "message"),

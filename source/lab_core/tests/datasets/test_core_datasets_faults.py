@@ -104,6 +104,24 @@ class TestDisk:
         env.recorder_manager.close()
         assert not list(tmp_path.iterdir())  # nothing that would keep the next recording out
 
+    @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+    @pytest.mark.parametrize("stage", ["fsync", "replace"])
+    def test_a_name_is_given_to_complete_files_only(self, tmp_path, monkeypatch, stage, error):
+        """Whatever breaks off between the first byte and the new name."""
+        path = tmp_path / "x-00000.hdf5"
+        path.write_bytes(b"old")
+
+        def fails(*_: object) -> None:
+            assert path.read_bytes() == b"old"  # a crash would leave it like this
+            raise error
+
+        monkeypatch.setattr(shard_module.os, stage, fails)
+        with pytest.raises(type(error)) as raised:
+            shard_module.save_bytes(path, b"new")
+        assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+        if isinstance(error, OSError):
+            assert raised.value.filename == str(path)
+
     def test_a_real_limit_on_file_size(self, tmp_path):
         """In a process of its own, in which no file may grow beyond 6 KiB."""
         limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6144, 6144))\n" + SCRIPT
@@ -153,10 +171,12 @@ class TestStoppedPrograms:
             child = os.fork()
             if child == 0:
                 env = make(tmp_path, shard_megabytes=0.002, existing="resume")
-                os.write(writer, b"!")
-                run(env, 1_000_000)
-            os.read(reader, 1)
-            time.sleep(generator.uniform(0.0, 1.0))
+                while True:
+                    run(env, 1)
+                    os.write(writer, b"!")
+            for _ in range(generator.randint(1, 200)):  # steps, not seconds: a loaded machine makes as many
+                assert os.read(reader, 1)
+            time.sleep(generator.uniform(0.0, 0.01))
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             dataset = RecordedDataset(tmp_path)

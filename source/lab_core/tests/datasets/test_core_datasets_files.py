@@ -11,11 +11,15 @@ import pytest
 import torch
 
 from lab_core.config import load_yaml
-from lab_core.datasets import DatasetCfg, RecordedDataset
+from lab_core.datasets import DatasetCfg, Episode, EpisodeInfo, RecordedDataset
+from lab_core.datasets.index import find_shards, shard_path
+from lab_core.datasets.provenance import Provenance
+from lab_core.datasets.shard import Shard
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import ConfigError
 from lab_core.managers import TerminationTermCfg
 from lab_core.recorder import (
+    EpisodeBatch,
     EpisodeCollector,
     RecorderCfg,
     RecorderError,
@@ -23,7 +27,10 @@ from lab_core.recorder import (
     RecorderTermCfg,
     RetentionCfg,
 )
+from lab_core.recorder.monitor import CopyEvent
 from lab_core.recorder.presets import action_state_terms, transition_terms
+from lab_core.recorder.rows import RowLayout
+from lab_core.recorder.sinks import PackedRows
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
@@ -324,6 +331,86 @@ class TestStorage:
         for a, b in zip(plain, packed, strict=True):
             assert all(torch.equal(a.steps[key], b.steps[key]) for key in a.steps)
         assert isinstance(packed.array(0, "obs", mapped=True), np.ndarray)
+
+    @pytest.mark.parametrize("compression", [0, 4])
+    @pytest.mark.parametrize(
+        ("dtype", "numbers"),
+        [
+            (torch.bool, [True, False]),
+            (torch.uint8, [0, 255]),
+            (torch.int8, [-128, 127]),
+            (torch.int16, [-(2**15), 2**15 - 1]),
+            (torch.int32, [-(2**31), 2**31 - 1]),
+            (torch.int64, [-(2**63), 2**63 - 1]),
+            (torch.float16, [65504.0, -6.0e-8]),
+            (torch.bfloat16, [1e30, -1e-30]),
+            (torch.float32, [3.4e38, -1e-45]),
+            (torch.float64, [1e300, 1.0 + 2**-52]),
+        ],
+    )
+    def test_every_type_comes_back_with_its_range_and_precision(self, tmp_path, dtype, numbers, compression):
+        values = torch.tensor([numbers, numbers[::-1]], dtype=dtype)
+        info = EpisodeInfo(env_id=0, episode_index=0, start_step=0, length=2)
+        shard = Shard(Provenance({}, ""), compression)
+        shard.add(0, Episode(info, {"step/value": values}, {"first": values[0]}))
+        shard.save(tmp_path / "all.hdf5")
+        episode = RecordedDataset(tmp_path / "all.hdf5").load(0)
+        stored = torch.float32 if dtype == torch.bfloat16 else dtype  # NumPy has no bfloat16, float32 holds all of it
+        assert episode.steps["step/value"].dtype == stored
+        assert torch.equal(episode.steps["step/value"], values.to(stored))
+        assert torch.equal(episode.initial["first"], values[0].to(stored))
+
+    def test_values_are_written_when_their_copy_is_complete(self, tmp_path, monkeypatch):
+        """As from a GPU: the rows on the host hold nothing until then."""
+
+        def late(batch: EpisodeBatch):
+            steps = [PackedRows(rows.layout, torch.zeros_like(rows.rows)) for rows in batch.steps]
+            initial = PackedRows(batch.initial.layout, torch.zeros_like(batch.initial.rows))
+
+            def wait() -> None:
+                for packed, source in zip([*steps, initial], [*batch.steps, batch.initial], strict=True):
+                    packed.rows.copy_(source.rows)
+
+            return EpisodeBatch(batch.infos, steps, initial), wait
+
+        record(tmp_path / "prompt")
+        monkeypatch.setattr(EpisodeBatch, "to_host", late)
+        record(tmp_path / "late")
+        prompt, late_one = (RecordedDataset(tmp_path / name) for name in ("prompt", "late"))
+        for a, b in zip(prompt, late_one, strict=True):
+            assert a.info == b.info and a.steps["obs"].any()
+            assert all(torch.equal(a.steps[key], b.steps[key]) for key in a.steps)
+            assert all(torch.equal(a.initial[key], b.initial[key]) for key in a.initial)
+
+    def test_an_event_stands_behind_all_copies_of_a_batch(self, monkeypatch):
+        order = []
+
+        class Event(CopyEvent):
+            def record(self) -> None:
+                order.append("event")
+
+            def wait(self) -> None:
+                order.append("wait")
+
+        monkeypatch.setattr("lab_core.recorder.sinks.CopyEvent", Event)
+        monkeypatch.setattr(PackedRows, "to_host", lambda rows: order.append("copy") or rows)
+        rows = PackedRows(RowLayout([]), torch.zeros(1, 0, dtype=torch.int64))
+        _, wait = EpisodeBatch([], [rows, rows], rows).to_host()
+        assert order == ["copy", "copy", "copy", "event"]
+        wait()
+        assert order[-1] == "wait"
+
+    @pytest.mark.parametrize("numbers", [(99_999, 100_000), (9, 10), (1_000_000, 99_999, 2)])
+    def test_files_are_in_the_order_of_their_numbers(self, tmp_path, numbers):
+        """Text would put 100000 before 99999."""
+        for name in ("walk", "walk-2"):
+            for number in numbers:
+                shard_path(tmp_path, name, number).touch()
+        expected = [shard_path(tmp_path, "walk", number) for number in sorted(numbers)]
+        assert find_shards(tmp_path, "walk") == expected
+        assert find_shards(tmp_path) == expected + [
+            shard_path(tmp_path, "walk-2", number) for number in sorted(numbers)
+        ]
 
     def test_chunks_have_a_useful_size(self, tmp_path):
         def wide(env):

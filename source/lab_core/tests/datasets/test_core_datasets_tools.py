@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -226,6 +227,17 @@ class TestSplit:
     def test_impossible_fractions(self, source, tmp_path, fractions, message):
         with pytest.raises(DatasetError, match=message):
             split(source, fractions, [tmp_path / "a.hdf5", tmp_path / "b.hdf5"])
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("stage", ["fsync", "replace"])
+    def test_a_part_has_its_name_when_it_is_complete(self, source, tmp_path, monkeypatch, stage):
+        def fails(*_: object) -> None:
+            assert not list(tmp_path.glob("*.hdf5"))  # a crash would leave it like this
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(os, stage, fails)
+        with pytest.raises(DatasetError, match="Cannot write .*a.hdf5: Input/output error"):
+            split(source, (1.0,), [tmp_path / "a.hdf5"])
         assert not list(tmp_path.iterdir())
 
     def test_an_existing_part_stays_and_no_other_is_written(self, source, tmp_path):

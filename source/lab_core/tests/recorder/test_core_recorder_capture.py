@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 import torch
 
@@ -104,28 +103,31 @@ def test_r3_recording_changes_nothing(device):
     assert len(collector.episodes) > 300
 
 
-class LateMonitor(EndMonitor):
-    """Knows of every step up to four steps later, as on a GPU."""
+class LateEvent:
+    """Copies that arrive up to four steps later, as on a GPU."""
 
-    def __init__(self, num_envs: int, device: torch.device, lag: int) -> None:
-        super().__init__(num_envs, device, lag)
-        self.lag, self._late = lag, deque()
+    pushed = 0
 
-    def push(self, codes: torch.Tensor) -> None:
-        self._late.append((self._pushed, codes.numpy().copy()))
-        self._pushed += 1
+    def __init__(self, device: torch.device) -> None:
+        self._step = 0
 
-    def take(self, wait: bool = False) -> Iterator[tuple[int, np.ndarray]]:
-        held_back = 0 if wait else (self._pushed * 7 + 3) % (self.lag + 1)
-        while len(self._late) > held_back:
-            yield self._late.popleft()
+    def record(self) -> None:
+        self._step = LateEvent.pushed
+        LateEvent.pushed += 1
+
+    def arrived(self) -> bool:
+        return LateEvent.pushed - self._step > (LateEvent.pushed * 7 + 3) % 5
+
+    def wait(self) -> None:
+        """The device catches up."""
 
 
 def test_a_host_that_is_behind_the_device_exports_the_same(monkeypatch):
     prompt, expected = make(num_envs=16, terminations=fast_ends())
     run(prompt, 80)
     prompt.close()
-    monkeypatch.setattr("lab_core.recorder.retention.EndMonitor", LateMonitor)
+    monkeypatch.setattr("lab_core.recorder.monitor.CopyEvent", LateEvent)
+    monkeypatch.setattr("lab_core.recorder.retention.EndMonitor", lambda *args: EndMonitor(*args[:2], lag=4))
     late, collector = make(num_envs=16, terminations=fast_ends())
     assert late.recorder_manager.retention.ring.num_slots == 30 + 4 + 1
     run(late, 80)

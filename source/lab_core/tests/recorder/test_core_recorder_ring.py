@@ -11,7 +11,7 @@ from lab_core.datasets.episode import nested
 from lab_core.masks import masked_copy_
 from lab_core.recorder import MaskedRows, RecorderError, RecordField
 from lab_core.recorder.config import PHASES
-from lab_core.recorder.monitor import EndMonitor
+from lab_core.recorder.monitor import CopyEvent, EndMonitor
 from lab_core.recorder.ring import EpisodeRing, ring_bytes
 from lab_core.recorder.rows import RowLayout
 from lab_core.recorder.transition import TransitionBuffers
@@ -167,13 +167,55 @@ def test_packed_rows_hold_every_shape_and_type_apart(fields, lead):
 
 
 def test_monitor_hands_out_every_step_in_order():
-    monitor = EndMonitor(2, CPU, lag=4)
+    monitor = EndMonitor(2, CPU, lag=0)
     taken = []
     for step in range(5):
         monitor.push(torch.tensor([step, 10 + step], dtype=torch.int32))
         taken += [(number, codes.tolist()) for number, codes in monitor.take()]
-    assert monitor.lag == 0
     assert taken == [(step, [step, 10 + step]) for step in range(5)]
+
+
+class Device:
+    """Does the copies that it is given in order, when it gets to them; ``events`` stands in for :class:`CopyEvent`."""
+
+    def __init__(self) -> None:
+        self.given = self.done = self.waits = 0
+
+    def event(self, _: torch.device) -> CopyEvent:
+        device = self
+
+        class Event(CopyEvent):
+            def record(self) -> None:
+                device.given += 1
+                self.number = device.given
+
+            def arrived(self) -> bool:
+                return device.done >= self.number
+
+            def wait(self) -> None:
+                device.waits += 1
+                device.done = max(device.done, self.number)
+
+        return Event(CPU)
+
+
+@given(progress=st.lists(st.integers(0, 3), min_size=1, max_size=40), lag=st.integers(0, 5))
+def test_the_host_waits_for_a_device_only_when_it_is_too_far_ahead(progress, lag):
+    """``progress``: copies that the device gets done after each step."""
+    device, taken = Device(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lab_core.recorder.monitor.CopyEvent", device.event)
+        monitor = EndMonitor(1, CPU, lag)
+    for step, copies in enumerate(progress):
+        monitor.push(torch.tensor([100 + step], dtype=torch.int32))
+        done = device.done = min(device.given, device.done + copies)
+        waits = device.waits
+        taken += [(number, int(codes)) for number, (codes,) in monitor.take()]
+        must = max(done, step + 1 - lag)  # codes that the buffer has no place for beside those of the next step
+        assert taken == [(number, 100 + number) for number in range(must)]
+        assert device.waits - waits == must - done
+    taken += [(number, int(codes)) for number, (codes,) in monitor.take(wait=True)]
+    assert taken == [(number, 100 + number) for number in range(len(progress))]
 
 
 TYPES = [torch.bool, torch.uint8, torch.float16, torch.bfloat16, torch.int32, torch.float32, torch.int64, torch.float64]
