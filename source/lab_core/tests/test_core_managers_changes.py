@@ -18,7 +18,7 @@ def test_settings_of_terms_that_a_curriculum_changed_are_resumed():
     """Of every manager, also other functions and classes. What was not changed comes from the configuration."""
 
     def change(env, mask):
-        if env.common_step_counter != 3:
+        if env.step_count != 3:
             return
         for manager, name, changes in (
             (env.event_manager, "reset_pole", {"params": {"position_range": (-0.01, 0.01)}}),

@@ -210,7 +210,7 @@ def test_settings_that_a_curriculum_changed_are_resumed():
     """Only these: what was not changed comes from the configuration, which may have been edited."""
 
     def widen(env, mask):
-        if env.common_step_counter == 3:
+        if env.step_count == 3:
             cfg = copy.deepcopy(env.command_manager.get_term_cfg("velocity"))
             cfg.ranges.lin_vel_x = (-3.0, 3.0)
             env.command_manager.set_term_cfg("velocity", cfg)

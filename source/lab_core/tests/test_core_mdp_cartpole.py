@@ -255,7 +255,7 @@ def test_reward_weight_changes_at_its_step_also_without_resets(env):
     )
     manager = CurriculumManager({"weight": cfg}, env)
     for step, expected in ((99, 1.0), (100, 5.0), (101, 5.0)):
-        env.common_step_counter = step
+        env.step_count = step
         manager.compute(~ALL)
         assert env.reward_manager.weights["alive"] == expected
         assert manager.reset(~ALL) == {"Curriculum/weight": expected}
@@ -285,7 +285,7 @@ def test_term_is_modified_once_at_its_step(env):
     set_joints(env, [2.0, 0.0])
     manager.compute(ALL)
     assert not env.termination_manager.compute().any()
-    env.common_step_counter = 10
+    env.step_count = 10
     manager.compute(ALL)
     assert env.termination_manager.compute().all()
     assert manager.reset(ALL) == {"Curriculum/bounds": 1.0}

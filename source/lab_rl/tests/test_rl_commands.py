@@ -340,7 +340,7 @@ class TestPlay:
 
         def reset_after_two_steps() -> bool:
             env = viewer.env()
-            if env.common_step_counter == 2:
+            if env.step_count == 2:
                 viewer.on_reset()
             lengths.append(env.episode_length_buf.tolist())
             return True

@@ -241,7 +241,7 @@ def test_bad_reward_is_named(monkeypatch, value):
 
 def test_bad_reward_is_named_with_its_term():
     def broken(env) -> torch.Tensor:
-        return torch.where(torch.arange(4) == 1, math.inf if env.common_step_counter == 6 else 0.0, 1.0)
+        return torch.where(torch.arange(4) == 1, math.inf if env.step_count == 6 else 0.0, 1.0)
 
     cfg = analytic_cartpole_env_cfg(num_envs=4)
     cfg.rewards["broken"] = RewardTermCfg(func=broken)

@@ -93,7 +93,7 @@ def test_a_pause_stops_the_steps_and_not_the_page():
     steps_before = []
 
     def policy() -> torch.Tensor:
-        steps_before.append(env.env.common_step_counter)
+        steps_before.append(env.env.step_count)
         return torch.zeros(2, 1)
 
     viewer = ScriptedViewer([False, False, True, False, True, True, True])

@@ -22,7 +22,7 @@ from lab_core.rollouts import build_replay_env, replay_episodes
 from lab_core.scene import IdealPDActuatorCfg, LSTMActuatorCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.state.entity import Entity
-from lab_warp.envs import WarpEnv
+from lab_warp.envs import WarpRLEnv
 from lab_warp.testing import step_report
 
 
@@ -157,7 +157,7 @@ def test_r11_all_terms_of_a_task_may_be_part_of_a_graph(task):
     cfg = task_cfg(task, 2, 0.1)
     cfg.recorder = RecorderCfg(terms=task_terms(cfg))
     env = make_env(cfg, "cpu", "warp")
-    assert isinstance(env, WarpEnv)
+    assert isinstance(env, WarpRLEnv)
     run(env, 8)
     hooks = ("record_pre_step", "record_pre_physics", "record_post_step", "record_post_reset")
     if "Direct" in task:
@@ -204,7 +204,7 @@ def test_r11_a_recorded_step_is_one_graph_launch(task, substeps, monkeypatch):
     cfg = task_cfg(task, 4096, 0.5)
     collector = EpisodeCollector()
     env = make_env(cfg, "cuda:0", "warp")
-    assert isinstance(env, WarpEnv)
+    assert isinstance(env, WarpRLEnv)
     recorded = task_terms(cfg) | (substep_terms() if substeps else {})
     env.recorder_manager = RecorderManager(RecorderCfg(terms=recorded), env, [collector])
     action = torch.zeros(4096, *env.single_action_space.shape, device="cuda:0")

@@ -15,7 +15,7 @@ import torch
 from lab_core.envs import ManagerBasedRLEnvCfg, RLEnv, make_env
 from lab_core.registry import get_task
 from lab_core.signals import UniformNoiseCfg
-from lab_warp.envs import WarpEnv
+from lab_warp.envs import WarpRLEnv
 from lab_warp.testing import assert_same_results, rollout, step_report
 
 MANAGER_TASKS = (
@@ -35,7 +35,7 @@ NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 
 def make(
     task: str, device: str = "cpu", num_envs: int = N, episode_steps: int = 20, deterministic: bool = False
-) -> WarpEnv:
+) -> WarpRLEnv:
     cfg = get_task(task).make_env_cfg()
     cfg.deterministic = deterministic
     cfg.scene.num_envs = num_envs
@@ -44,7 +44,7 @@ def make(
         if event is not None and event.mode == "interval":
             event.interval_range_s = (0.05, 0.2)  # several in an episode
     env = make_env(cfg, device, frontend="warp")
-    assert isinstance(env, WarpEnv)
+    assert isinstance(env, WarpRLEnv)
     return env
 
 

@@ -8,16 +8,14 @@ import json
 import platform
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 
 from lab_core.config import config_hash, dump_yaml
+from lab_core.env import Env
 from lab_core.errors import ConfigError
 from lab_core.versions import git_revision, package_versions
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(frozen=True)
@@ -30,10 +28,11 @@ class Provenance:
     """The environment's whole configuration as YAML; empty if it cannot be written."""
 
 
-def describe(env: RLEnv, env_name: str) -> Provenance:
+def describe(env: Env, env_name: str) -> Provenance:
     """Returns what the files recorded in ``env`` state about it; ``env_name`` is the task id."""
     try:
-        cfg = dataclasses.replace(env.cfg, recorder=None)
+        whole: Any = env.cfg  # a dataclass, of which Env shows what all have in common
+        cfg = dataclasses.replace(whole, recorder=None)
         config, digest = dump_yaml(cfg), config_hash(cfg)
     except ConfigError as error:
         print(f"Recorder: the files will lack the configuration: {error}", file=sys.stderr)
@@ -62,7 +61,7 @@ def describe(env: RLEnv, env_name: str) -> Provenance:
     return Provenance(attributes, config)
 
 
-def physics_fingerprint(env: RLEnv) -> str:
+def physics_fingerprint(env: Env) -> str:
     """SHA-256 of what decides how the robots move: physics settings and timing, entities with their actuators, ground,
     names, and the properties that the model was built with. Terrain, sensors and the number of worlds are left out."""
     scene = env.cfg.scene
@@ -76,7 +75,7 @@ def physics_fingerprint(env: RLEnv) -> str:
     return digest.hexdigest()
 
 
-def _names(env: RLEnv) -> dict[str, dict[str, list[str]]]:
+def _names(env: Env) -> dict[str, dict[str, list[str]]]:
     return {
         name: {"joint_names": list(env.scene[name].joint_names), "body_names": list(env.scene[name].body_names)}
         for name in env.scene

@@ -20,10 +20,10 @@ from lab_core.datasets.index import ShardEntry, ShardIndex, find_shards, index_p
 from lab_core.datasets.provenance import Provenance, describe
 from lab_core.datasets.reader import RecordedDataset
 from lab_core.datasets.shard import Shard
+from lab_core.env import Env
 from lab_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
     from lab_core.recorder.sinks import EpisodeBatch
 
 _QUEUE_LENGTH = 4
@@ -168,7 +168,7 @@ class DatasetWriter:
 
 
 def dataset_sinks(
-    cfg: DatasetCfg, env: RLEnv, also: Callable[[EpisodeInfo], bool] = lambda info: True
+    cfg: DatasetCfg, env: Env, also: Callable[[EpisodeInfo], bool] = lambda info: True
 ) -> list[DatasetWriter]:
     """Returns the writers of ``cfg``: one, or one each for episodes that succeeded and failed.
 

@@ -38,11 +38,11 @@ class RLEnv(VectorEnv, Stateful, ABC):
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}
-    _state_fields = ("common_step_counter",)
+    _state_fields = ("step_count",)
     _stages: ClassVar[tuple[StageHook, ...]] = TORCH_STEP
     _state_exclude = (
         *("extras", "final_obs_buf", "physics", "reward_buf"),
-        *("_all", "_np_random", "_reset_mask", "_reset_ids"),
+        *("_all", "_np_random", "reset_mask", "_reset_ids"),
     )
 
     @lasting_tensors()
@@ -85,7 +85,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         def flags() -> torch.Tensor:
             return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
 
-        self.common_step_counter = 0
+        self._step_count = 0
         vars(self)["episode_length_buf"] = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
         self.reset_buf, self.reset_terminated, self.reset_time_outs = flags(), flags(), flags()
         self.reward_buf = torch.zeros(self.num_envs, device=self.device)
@@ -93,11 +93,13 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.final_obs_buf: Observations = {}
         """The end of the latest step as ``extras["final_obs"]`` shows it; empty where it is not computed."""
         self._all = torch.ones_like(self.reset_buf)
-        self._log = EpisodeLog(self.device)
-        self._reset_mask = self._all
+        self.log = EpisodeLog(self.device)
+        self.reset_mask = flags()
+        """(N,) bool, environments of the reset that is under way, or of the latest one."""
         self._reset_ids: torch.Tensor | None = None
         self._observations: Observations = {}
 
+        self._prepare()
         self.event_manager = self._make_event_manager()
         self.event_manager.apply("prestartup")
         self.recorder_manager: NullRecorderManager = NullRecorderManager()
@@ -108,6 +110,15 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.reset()
         if self.cfg.recorder is not None:
             self.recorder_manager = RecorderManager(self.cfg.recorder, self)
+
+    @property
+    def step_count(self) -> int:
+        """Steps that the environment has made since it was built."""
+        return self._step_count
+
+    @step_count.setter
+    def step_count(self, count: int) -> None:
+        self._step_count = count
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
@@ -150,7 +161,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self.recorder_manager.record_post_physics()
 
             self.episode_length_buf.add_(1)
-            self.common_step_counter += 1
+            self.step_count += 1
             self._compute_dones()
             self._compute_reward()
 
@@ -173,7 +184,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             write_observations(self._observations, observations)
             self.recorder_manager.finish_step()
         extras["reset_count"] = self.reset_buf.sum()
-        extras["log"] = self._log.values()
+        extras["log"] = self.log.values()
         self.extras = extras
         return observations, reward, terminated, truncated, extras
 
@@ -233,30 +244,35 @@ class RLEnv(VectorEnv, Stateful, ABC):
             if not self._observations:
                 self._observations = copy_observations(observations)
             write_observations(self._observations, observations, mask)
-        self.extras = {"log": self._log.values()}
+        self.extras = {"log": self.log.values()}
         return self.get_observations(), self.extras
 
     def _reset_worlds(
         self, mask: torch.Tensor, state: Mapping[str, Any] | None = None, is_relative: bool = False
     ) -> None:
         """Managers come after the state, drawn or given: terms that measure changes begin where the episode does."""
-        self._reset_mask, self._reset_ids = mask, None
+        self._announce_reset(mask)
+        mask = self.reset_mask
         self._compute_curriculum(mask)
         self.scene.reset(mask)
         self._draw_state(mask)
         if state is not None:
             self.scene.set_state(state, mask, is_relative)
-        self._log.update(self._reset_managers(mask), mask.any())
+        self.log.update(self._reset_managers(mask), mask.any())
         masked_copy_(self.episode_length_buf, 0, mask)
         self.physics.forward()
 
+    def _announce_reset(self, mask: torch.Tensor) -> None:
+        self.reset_mask.copy_(mask)
+        self._reset_ids = None
+
     def reset_ids(self) -> torch.Tensor:
-        """Returns the indices of the worlds being reset (int64), derived once per reset.
+        """Returns the indices of the environments being reset (int64), derived once per reset.
 
         It waits for the device: only for terms that truly need indices.
         """
         if self._reset_ids is None:
-            self._reset_ids = self._reset_mask.nonzero().flatten()
+            self._reset_ids = self.reset_mask.nonzero().flatten()
         return self._reset_ids
 
     def mark_stages(self, mark: MarkStage) -> AbstractContextManager[None]:
@@ -321,6 +337,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     # What kinds of environments add --------------------------------------------------------------------------------
 
+    def _prepare(self) -> None:
+        """Creates what managers need, when scene and buffers exist and no manager does."""
+
     def _make_event_manager(self) -> EventManager:
         """Returns the event manager, which exists before all others."""
         return EventManager(self.cfg.events, self)
@@ -358,7 +377,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def _draw_state(self, mask: torch.Tensor) -> None:
         """Writes a start state into the worlds of ``mask``, which hold the default state."""
-        self.event_manager.apply("reset", mask=mask, global_env_step_count=self.common_step_counter)
+        self.event_manager.apply("reset", mask=mask, global_env_step_count=self.step_count)
 
     def _compute_commands(self) -> None:
         """Advances commands after the reset."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from lab_core.env import Env
 from lab_core.managers.built_term_manager import BuiltTermManager
 from lab_core.managers.changed_settings import ChangeableTerm
 from lab_core.managers.errors import TermError
 from lab_core.managers.finite_action import FiniteActionCheck
 from lab_core.managers.manager_base import format_table
 from lab_core.masks import masked_copy_
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(kw_only=True)
@@ -27,7 +25,7 @@ class ActionTermCfg:
     asset_name: str = "robot"
     """Entity of the scene that the term moves."""
 
-    def build(self, env: RLEnv) -> ActionTerm:
+    def build(self, env: Env) -> ActionTerm:
         """Returns the term of this configuration."""
         raise NotImplementedError(f"{type(self).__name__} does not say which action term it configures.")
 
@@ -39,7 +37,7 @@ class ActionTerm(ChangeableTerm):
         UnknownNameError: the scene has no such entity.
     """
 
-    def __init__(self, cfg: ActionTermCfg, env: RLEnv) -> None:
+    def __init__(self, cfg: ActionTermCfg, env: Env) -> None:
         super().__init__(cfg)
         self._env = env
         self._asset = env.scene[cfg.asset_name]
@@ -88,7 +86,7 @@ class ActionManager(BuiltTermManager[ActionTerm]):
     kind = "action"
     cfg_type = ActionTermCfg
 
-    def __init__(self, cfg: Mapping[str, ActionTermCfg | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, ActionTermCfg | None], env: Env) -> None:
         super().__init__(cfg, env)
         widths = [term.action_dim for term in self._terms.values()]
         starts = [sum(widths[:i]) for i in range(len(widths))]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError, UnknownTermError
 from lab_core.names import match_names
 from lab_core.state import Stateful
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 class BuiltTerm(Protocol):
@@ -38,7 +36,7 @@ class BuiltTermManager(Stateful, Generic[TermT]):
     """What its terms are called in messages."""
     cfg_type: ClassVar[type]
 
-    def __init__(self, cfg: Mapping[str, Any], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, Any], env: Env) -> None:
         self._env = env
         self._terms: dict[str, TermT] = {}
         for name, term in cfg.items():

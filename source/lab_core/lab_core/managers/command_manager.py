@@ -5,20 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from lab_core.config import MISSING
+from lab_core.env import Env
 from lab_core.managers.built_term_manager import BuiltTermManager
 from lab_core.managers.changed_settings import ChangeableTerm
 from lab_core.managers.manager_base import check_range, check_tensor, format_table
 from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_, masked_mean
 from lab_core.sampling import uniform
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(kw_only=True)
@@ -28,7 +26,7 @@ class CommandTermCfg:
     resampling_time_range: tuple[float, float] = MISSING
     """A command holds for a time drawn uniformly from this range [s]."""
 
-    def build(self, env: RLEnv) -> CommandTerm:
+    def build(self, env: Env) -> CommandTerm:
         """Returns the term of this configuration."""
         raise NotImplementedError(f"{type(self).__name__} does not say which command term it configures.")
 
@@ -36,7 +34,7 @@ class CommandTermCfg:
 class CommandTerm(ChangeableTerm):
     """Draws and updates one command. Subclasses define :attr:`command` and the three hooks below it."""
 
-    def __init__(self, cfg: CommandTermCfg, env: RLEnv) -> None:
+    def __init__(self, cfg: CommandTermCfg, env: Env) -> None:
         check_range(cfg.resampling_time_range, "resampling_time_range")
         super().__init__(cfg)
         self._env = env
@@ -106,7 +104,7 @@ class CommandManager(BuiltTermManager[CommandTerm]):
     kind = "command"
     cfg_type = CommandTermCfg
 
-    def __init__(self, cfg: Mapping[str, CommandTermCfg | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, CommandTermCfg | None], env: Env) -> None:
         super().__init__(cfg, env)
         for name, term in self._terms.items():
             check_tensor(term.command, (env.num_envs, *term.command.shape[1:]), self._what(name))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from lab_core.env import Env
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, TermCfg
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(kw_only=True)
@@ -31,7 +29,7 @@ class CurriculumManager(ManagerBase[CurriculumTermCfg]):
     leading = ("env", "mask")
     _state_exclude = ("_log",)
 
-    def __init__(self, cfg: Mapping[str, CurriculumTermCfg | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, CurriculumTermCfg | None], env: Env) -> None:
         super().__init__(cfg, env)
         self._log: dict[str, torch.Tensor | float] = {}
 

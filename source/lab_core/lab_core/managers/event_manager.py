@@ -5,19 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
+from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, TermCfg, check_range, function_name
 from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_
 from lab_core.sampling import uniform
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 EventMode = Literal["prestartup", "startup", "reset", "interval"]
 _NEVER = -1
@@ -53,7 +51,7 @@ class EventManager(ManagerBase[EventTermCfg]):
     leading = ("env", "mask")
     _state_exclude = ("_all",)
 
-    def __init__(self, cfg: Mapping[str, EventTermCfg | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, EventTermCfg | None], env: Env) -> None:
         self._fixed: dict[str, tuple[EventMode, bool]] = {}
         """Term -> mode and kind of timer, which the buffers below are made for."""
         super().__init__(cfg, env)

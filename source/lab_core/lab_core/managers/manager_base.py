@@ -6,11 +6,12 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
 from lab_core.config import MISSING, equal_values, load_yaml, same_values
+from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers.changed_settings import settings_as_text
 from lab_core.managers.errors import TermError, UnknownTermError
@@ -18,9 +19,6 @@ from lab_core.managers.scene_entity_cfg import resolve_scene_entities
 from lab_core.managers.signature import complete_params
 from lab_core.names import match_names
 from lab_core.state import Stateful, lasting_tensors
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(kw_only=True)
@@ -41,14 +39,14 @@ class ManagerTermBase(Stateful):
     Their tensors are saved with the environment.
     """
 
-    def __init__(self, cfg: Any, env: RLEnv) -> None:
+    def __init__(self, cfg: Any, env: Env) -> None:
         self.cfg = cfg
         self._env = env
 
     def reset(self, mask: torch.Tensor) -> None:
         """Forgets the episodes of the environments in ``mask`` (N,) bool; other rows stay bitwise unchanged."""
 
-    def __call__(self, env: RLEnv, *args: Any, **params: Any) -> Any:
+    def __call__(self, env: Env, *args: Any, **params: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __call__.")
 
 
@@ -71,7 +69,7 @@ class ManagerBase(Stateful, Generic[CfgT]):
     cfg_type: ClassVar[type[TermCfg]] = TermCfg
     _state_fields = ("changed_settings",)
 
-    def __init__(self, cfg: Mapping[str, CfgT | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, CfgT | None], env: Env) -> None:
         self._env = env
         self._cfgs: dict[str, CfgT] = {}
         self._initial_cfgs: dict[str, CfgT] = {}

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
+from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, TermCfg, function_name
 from lab_core.masks import masked_copy_, masked_mean
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 MetricMode = Literal["mean", "last", "max", "sum"]
 
@@ -33,7 +31,7 @@ class MetricsManager(ManagerBase[MetricTermCfg]):
     kind = "metric"
     cfg_type = MetricTermCfg
 
-    def __init__(self, cfg: Mapping[str, MetricTermCfg | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, MetricTermCfg | None], env: Env) -> None:
         super().__init__(cfg, env)
         self._values = torch.zeros(self.num_envs, len(self._cfgs), device=self.device)
         self._steps = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)

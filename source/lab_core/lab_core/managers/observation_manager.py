@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 
 from lab_core.config import MISSING
+from lab_core.env import Env
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, check_tensor, function_name
 from lab_core.managers.observation_term import ObservationPipeline, ObservationTermCfg, check_observation_cfg
 from lab_core.masks import masked_copy_
 from lab_core.state import named_tensors
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 GroupObservation: TypeAlias = torch.Tensor | dict[str, torch.Tensor]
 
@@ -52,7 +50,7 @@ class ObservationManager(ManagerBase[ObservationTermCfg]):
     cfg_type = ObservationTermCfg
     _state_exclude = ("_none", "_everyone")
 
-    def __init__(self, cfg: Mapping[str, ObservationGroupCfg | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, ObservationGroupCfg | None], env: Env) -> None:
         self._groups: dict[str, ObservationGroupCfg] = {}
         self._pipelines: dict[str, ObservationPipeline] = {}
         self._none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from lab_core.env import Env
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import TermCfg, check_number, check_range
 from lab_core.masks import expand_mask, masked_copy_
 from lab_core.sampling import uniform
 from lab_core.signals import CircularBuffer, DelayBuffer, ModifierCfg, NoiseCfg
 from lab_core.state import Stateful, lasting_tensors
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(kw_only=True)
@@ -51,7 +49,7 @@ class ObservationPipeline(Stateful):
 
     _state_exclude = ("_scale",)
 
-    def __init__(self, cfg: ObservationTermCfg, value: torch.Tensor, what: str, env: RLEnv, time_major: bool) -> None:
+    def __init__(self, cfg: ObservationTermCfg, value: torch.Tensor, what: str, env: Env, time_major: bool) -> None:
         """Allocates memory for a term whose function returns values like ``value``.
 
         ``time_major`` keeps the axis of time, for a group that is flattened after its terms are joined.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from lab_core.env import Env
 from lab_core.managers.manager_base import ManagerBase, TermCfg, check_number, function_name
 from lab_core.masks import masked_copy_, masked_mean
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(kw_only=True)
@@ -33,7 +31,7 @@ class RewardManager(ManagerBase[RewardTermCfg]):
     kind = "reward"
     cfg_type = RewardTermCfg
 
-    def __init__(self, cfg: Mapping[str, RewardTermCfg | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, RewardTermCfg | None], env: Env) -> None:
         super().__init__(cfg, env)
         size = (self.num_envs, len(self._cfgs))
         self.step_reward = torch.zeros(size, device=self.device)

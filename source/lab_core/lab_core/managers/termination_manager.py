@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError, UnknownTermError
 from lab_core.managers.manager_base import ManagerBase, TermCfg, function_name
 from lab_core.masks import masked_copy_
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 NON_FINITE = "non_finite"
 """Name of the built-in term: the physics of the world went non-finite."""
@@ -38,7 +36,7 @@ class TerminationManager(ManagerBase[TerminationTermCfg]):
     kind = "termination"
     cfg_type = TerminationTermCfg
 
-    def __init__(self, cfg: Mapping[str, TerminationTermCfg | None], env: RLEnv) -> None:
+    def __init__(self, cfg: Mapping[str, TerminationTermCfg | None], env: Env) -> None:
         super().__init__(cfg, env)
         if NON_FINITE in self._cfgs:
             raise TermError(f"{self._what(NON_FINITE)}: the name belongs to the built-in check of the physics.")

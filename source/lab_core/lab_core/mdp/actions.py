@@ -7,17 +7,14 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from lab_core.config import MISSING
+from lab_core.env import Env
 from lab_core.managers import ActionTerm, ActionTermCfg, SceneEntityCfg, TermError
 from lab_core.masks import masked_copy_
 from lab_core.names import values_by_name
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(kw_only=True)
@@ -39,7 +36,7 @@ class JointActionCfg(ActionTermCfg):
 class JointAction(ActionTerm):
     """Base of the joint actions: scale, offset and clip. Subclasses write the result to their target."""
 
-    def __init__(self, cfg: JointActionCfg, env: RLEnv) -> None:
+    def __init__(self, cfg: JointActionCfg, env: Env) -> None:
         super().__init__(cfg, env)
         self._joints = SceneEntityCfg(cfg.asset_name, joint_names=cfg.joint_names, preserve_order=cfg.preserve_order)
         self._joints.resolve(env.scene)
@@ -141,7 +138,7 @@ class JointAction(ActionTerm):
 class JointEffortActionCfg(JointActionCfg):
     """See :class:`JointEffortAction`."""
 
-    def build(self, env: RLEnv) -> JointEffortAction:
+    def build(self, env: Env) -> JointEffortAction:
         return JointEffortAction(self, env)
 
 
@@ -159,7 +156,7 @@ class JointPositionActionCfg(JointActionCfg):
     use_default_offset: bool = True
     """Add each environment's default joint positions to the offset."""
 
-    def build(self, env: RLEnv) -> JointPositionAction:
+    def build(self, env: Env) -> JointPositionAction:
         return JointPositionAction(self, env)
 
 
@@ -179,7 +176,7 @@ class JointPositionAction(JointAction):
 class RelativeJointPositionActionCfg(JointActionCfg):
     """See :class:`RelativeJointPositionAction`."""
 
-    def build(self, env: RLEnv) -> RelativeJointPositionAction:
+    def build(self, env: Env) -> RelativeJointPositionAction:
         return RelativeJointPositionAction(self, env)
 
 
@@ -198,7 +195,7 @@ class JointVelocityActionCfg(JointActionCfg):
     use_default_offset: bool = True
     """Add each environment's default joint velocities to the offset."""
 
-    def build(self, env: RLEnv) -> JointVelocityAction:
+    def build(self, env: Env) -> JointVelocityAction:
         return JointVelocityAction(self, env)
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 
 from lab_core.config import MISSING
+from lab_core.env import Env
 from lab_core.managers import CommandTerm, CommandTermCfg, TermError
 from lab_core.managers.manager_base import check_range
 from lab_core.masks import masked_copy_
 from lab_core.math import wrap_to_pi
 from lab_core.mdp.commands_settable import CommandComponent, SettableCommandTerm
 from lab_core.sampling import uniform
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(kw_only=True)
@@ -26,14 +23,14 @@ class NullCommandCfg(CommandTermCfg):
     resampling_time_range: tuple[float, float] = (1e9, 1e9)
     """No command is drawn in any run [s]."""
 
-    def build(self, env: RLEnv) -> NullCommand:
+    def build(self, env: Env) -> NullCommand:
         return NullCommand(self, env)
 
 
 class NullCommand(CommandTerm):
     """A command without components (N, 0), for tasks that ask nothing but keep the term's place."""
 
-    def __init__(self, cfg: NullCommandCfg, env: RLEnv) -> None:
+    def __init__(self, cfg: NullCommandCfg, env: Env) -> None:
         super().__init__(cfg, env)
         self._command = torch.zeros(env.num_envs, 0, device=env.device)
 
@@ -80,7 +77,7 @@ class UniformVelocityCommandCfg(CommandTermCfg):
     rel_standing_envs: float = 0.0
     """Share of commands to stand still."""
 
-    def build(self, env: RLEnv) -> UniformVelocityCommand:
+    def build(self, env: Env) -> UniformVelocityCommand:
         return UniformVelocityCommand(self, env)
 
 
@@ -94,7 +91,7 @@ class UniformVelocityCommand(SettableCommandTerm):
         TermError: ``heading_command`` without a heading range, or a share outside 0 .. 1.
     """
 
-    def __init__(self, cfg: UniformVelocityCommandCfg, env: RLEnv) -> None:
+    def __init__(self, cfg: UniformVelocityCommandCfg, env: Env) -> None:
         super().__init__(cfg, env, num_components=3)
         self._data = env.scene[cfg.asset_name].data
         self.heading_target = torch.zeros(env.num_envs, device=env.device)

@@ -7,15 +7,13 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from lab_core.env import Env
 from lab_core.errors import LabError
 from lab_core.managers import CommandTerm, CommandTermCfg
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class SettableCommandTerm(CommandTerm):
 
     _state_exclude = ("_drawn", "_fixed_row")
 
-    def __init__(self, cfg: CommandTermCfg, env: RLEnv, num_components: int) -> None:
+    def __init__(self, cfg: CommandTermCfg, env: Env, num_components: int) -> None:
         super().__init__(cfg, env)
         self._command = torch.zeros(env.num_envs, num_components, device=env.device)
         self._drawn = torch.zeros_like(self._command)  # in use while a command is fixed
@@ -126,7 +124,7 @@ class SettableCommandTerm(CommandTerm):
         return items.items()
 
 
-def settable_commands(env: RLEnv) -> dict[str, SettableCommandTerm]:
+def settable_commands(env: Env) -> dict[str, SettableCommandTerm]:
     """The commands of ``env`` that can be set, by the names of their terms."""
     manager = getattr(env, "command_manager", None)  # environments without managers have none
     if manager is None:

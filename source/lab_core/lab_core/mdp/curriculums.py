@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from lab_core.env import ManagerBasedEnv
 from lab_core.errors import unknown_name_message
 from lab_core.managers import CurriculumTermCfg, ManagerTermBase, SceneEntityCfg, TermError
-
-if TYPE_CHECKING:
-    from lab_core.envs import ManagerBasedRLEnv
 
 _ROBOT = SceneEntityCfg("robot")
 
 
 def terrain_levels_vel(
-    env: ManagerBasedRLEnv, mask: torch.Tensor, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, mask: torch.Tensor, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """Moves robots to harder or easier ground by how far they walked, and returns the mean level (0-d).
 
@@ -40,10 +38,10 @@ def terrain_levels_vel(
 
 
 def modify_reward_weight(
-    env: ManagerBasedRLEnv, mask: torch.Tensor, term_name: str, weight: float, num_steps: int
+    env: ManagerBasedEnv, mask: torch.Tensor, term_name: str, weight: float, num_steps: int
 ) -> float:
     """Sets the weight of a reward term from environment step ``num_steps`` on, and returns the weight in use."""
-    if env.common_step_counter >= num_steps:
+    if env.step_count >= num_steps:
         env.reward_manager.weights = {term_name: weight}
     return env.reward_manager.get_term_cfg(term_name).weight
 
@@ -60,7 +58,7 @@ class modify_term_cfg(ManagerTermBase):
 
     _state_fields = ("applied",)
 
-    def __init__(self, cfg: CurriculumTermCfg, env: ManagerBasedRLEnv) -> None:
+    def __init__(self, cfg: CurriculumTermCfg, env: ManagerBasedEnv) -> None:
         super().__init__(cfg, env)
         self.applied = False
         """Whether the change has been made. The managers save what it changed."""
@@ -68,7 +66,7 @@ class modify_term_cfg(ManagerTermBase):
 
     def __call__(
         self,
-        env: ManagerBasedRLEnv,
+        env: ManagerBasedEnv,
         mask: torch.Tensor,
         manager_name: str,
         term_name: str,
@@ -76,7 +74,7 @@ class modify_term_cfg(ManagerTermBase):
         num_steps: int,
     ) -> float:
         """Returns 1 once the change has been made, else 0."""
-        if not self.applied and env.common_step_counter >= num_steps:
+        if not self.applied and env.step_count >= num_steps:
             self._manager().set_term_cfg(term_name, self._changed_cfg())
             self.applied = True
         return float(self.applied)

@@ -8,30 +8,27 @@ all of them are done.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import torch
 
+from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.managers.manager_base import check_range
 from lab_core.math import quat_from_euler_xyz, quat_mul
 from lab_core.sampling import uniform
 
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
-
 _ROBOT = SceneEntityCfg("robot")
 
 
-def reset_scene_to_default(env: RLEnv, mask: torch.Tensor) -> None:
+def reset_scene_to_default(env: Env, mask: torch.Tensor) -> None:
     """Puts every entity into its default state."""
     for entity in env.scene.values():
         entity.write_default_state(env.scene.env_origins, mask)
 
 
 def reset_joints_by_offset(
-    env: RLEnv,
+    env: Env,
     mask: torch.Tensor,
     position_range: tuple[float, float],
     velocity_range: tuple[float, float],
@@ -51,7 +48,7 @@ def reset_joints_by_offset(
 
 
 def reset_joints_by_scale(
-    env: RLEnv,
+    env: Env,
     mask: torch.Tensor,
     position_range: tuple[float, float],
     velocity_range: tuple[float, float],
@@ -68,7 +65,7 @@ def reset_joints_by_scale(
 
 
 def _write_joints(
-    env: RLEnv, mask: torch.Tensor, asset_cfg: SceneEntityCfg, position: torch.Tensor, velocity: torch.Tensor
+    env: Env, mask: torch.Tensor, asset_cfg: SceneEntityCfg, position: torch.Tensor, velocity: torch.Tensor
 ) -> None:
     """Writes the state of the selected joints; the others keep theirs."""
     entity, ids = env.scene[asset_cfg.name], asset_cfg.joint_ids
@@ -77,7 +74,7 @@ def _write_joints(
 
 
 def reset_root_state_uniform(
-    env: RLEnv,
+    env: Env,
     mask: torch.Tensor,
     pose_range: dict[str, tuple[float, float]],
     velocity_range: dict[str, tuple[float, float]],
@@ -99,7 +96,7 @@ def reset_root_state_uniform(
 
 
 def push_by_setting_velocity(
-    env: RLEnv,
+    env: Env,
     mask: torch.Tensor,
     velocity_range: dict[str, tuple[float, float]],
     asset_cfg: SceneEntityCfg = _ROBOT,
@@ -116,7 +113,7 @@ def push_by_setting_velocity(
 _SIX = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
-def _draw_six(env: RLEnv, ranges: dict[str, tuple[float, float]], what: str) -> torch.Tensor:
+def _draw_six(env: Env, ranges: dict[str, tuple[float, float]], what: str) -> torch.Tensor:
     """Uniform draws (N, 6) from ranges by name."""
     for key in ranges:
         if key not in _SIX:

@@ -8,10 +8,11 @@ forces are cheap and fit mode ``reset``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 
+from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError
 from lab_core.managers.manager_base import check_range
@@ -19,9 +20,6 @@ from lab_core.managers.scene_entity_cfg import Indices
 from lab_core.masks import masked_copy_
 from lab_core.sampling import gaussian, log_uniform, uniform
 from lab_core.scene import IdealPDActuatorCfg
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 _ROBOT = SceneEntityCfg("robot")
 Operation = Literal["add", "scale", "abs"]
@@ -50,7 +48,7 @@ _DISTRIBUTIONS: dict[str, Callable[..., torch.Tensor]] = {
 class _PropertyEvent(ManagerTermBase):
     """Checks operation, distribution and ranges when it is built."""
 
-    def __init__(self, cfg: EventTermCfg, env: RLEnv) -> None:
+    def __init__(self, cfg: EventTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
         params = cfg.params
         for key, choices in (("operation", _OPERATIONS), ("distribution", _DISTRIBUTIONS)):
@@ -70,7 +68,7 @@ class randomize_rigid_body_mass(_PropertyEvent):
         recompute_inertia: False leaves the inertia at its default.
     """
 
-    def __init__(self, cfg: EventTermCfg, env: RLEnv) -> None:
+    def __init__(self, cfg: EventTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
         params, asset_cfg = cfg.params, cfg.params["asset_cfg"]
         if params["distribution"] == "gaussian":
@@ -92,7 +90,7 @@ class randomize_rigid_body_mass(_PropertyEvent):
 
     def __call__(
         self,
-        env: RLEnv,
+        env: Env,
         mask: torch.Tensor,
         mass_distribution_params: Params,
         operation: Operation,
@@ -114,7 +112,7 @@ class randomize_rigid_body_mass(_PropertyEvent):
 
 
 def randomize_rigid_body_com(
-    env: RLEnv,
+    env: Env,
     mask: torch.Tensor,
     com_range: dict[str, tuple[float, float]],
     asset_cfg: SceneEntityCfg = _ROBOT,
@@ -137,7 +135,7 @@ def randomize_rigid_body_com(
 
 
 def randomize_rigid_body_material(
-    env: RLEnv,
+    env: Env,
     mask: torch.Tensor,
     friction_range: tuple[float, float],
     per_body: bool = False,
@@ -176,7 +174,7 @@ class randomize_actuator_gains(_PropertyEvent):
         TermError: a selected joint is driven by a network, which has no gains.
     """
 
-    def __init__(self, cfg: EventTermCfg, env: RLEnv) -> None:
+    def __init__(self, cfg: EventTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
         asset_cfg = cfg.params["asset_cfg"]
         entity = env.scene[asset_cfg.name]
@@ -191,7 +189,7 @@ class randomize_actuator_gains(_PropertyEvent):
 
     def __call__(
         self,
-        env: RLEnv,
+        env: Env,
         mask: torch.Tensor,
         stiffness_distribution_params: Params | None = None,
         damping_distribution_params: Params | None = None,
@@ -218,7 +216,7 @@ class randomize_joint_parameters(_PropertyEvent):
 
     def __call__(
         self,
-        env: RLEnv,
+        env: Env,
         mask: torch.Tensor,
         friction_distribution_params: Params | None = None,
         armature_distribution_params: Params | None = None,
@@ -236,7 +234,7 @@ class randomize_joint_parameters(_PropertyEvent):
 
 
 def apply_external_force_torque(
-    env: RLEnv,
+    env: Env,
     mask: torch.Tensor,
     force_range: tuple[float, float],
     torque_range: tuple[float, float],
@@ -258,7 +256,7 @@ def apply_external_force_torque(
 
 
 def _randomize_joints(
-    env: RLEnv,
+    env: Env,
     mask: torch.Tensor,
     asset_cfg: SceneEntityCfg,
     name: str,
@@ -272,7 +270,7 @@ def _randomize_joints(
 
 
 def _draw(
-    env: RLEnv, default: torch.Tensor, params: Params, operation: Operation, distribution: Distribution
+    env: Env, default: torch.Tensor, params: Params, operation: Operation, distribution: Distribution
 ) -> torch.Tensor:
     draw = _DISTRIBUTIONS[distribution](*params, default.shape, env.generator)
     return _OPERATIONS[operation](default, draw)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-if TYPE_CHECKING:
-    from lab_core.envs import ManagerBasedRLEnv
+from lab_core.env import ManagerBasedEnv
 
 
-def survived(env: ManagerBasedRLEnv) -> torch.Tensor:
+def survived(env: ManagerBasedEnv) -> torch.Tensor:
     """1 if the episode ran out of time in this step. With ``mode="last"``: the share of episodes that survived."""
     return env.termination_manager.time_outs.float()
 
 
 def velocity_tracked(
-    env: ManagerBasedRLEnv, command_name: str, max_error_xy: float = 0.5, max_error_yaw: float = 0.4
+    env: ManagerBasedEnv, command_name: str, max_error_xy: float = 0.5, max_error_yaw: float = 0.4
 ) -> torch.Tensor:
     """1 if the episode's mean errors of a velocity command are below [m/s] and [rad/s].
 

@@ -5,34 +5,30 @@ Terms named ``..._l1`` and ``..._l2`` are costs, sums of absolute values and of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg
 from lab_core.math import wrap_to_pi
 from lab_core.mdp.sensors import SceneSensorCfg, peak_contact_force, sensor_data
 from lab_core.sensors import ContactSensorData, RayCasterData
-
-if TYPE_CHECKING:
-    from lab_core.envs import ManagerBasedRLEnv, RLEnv
 
 _ROBOT = SceneEntityCfg("robot")
 
 # Episode ----------------------------------------------------------------------------------------------------------
 
 
-def is_alive(env: ManagerBasedRLEnv) -> torch.Tensor:
+def is_alive(env: ManagerBasedEnv) -> torch.Tensor:
     """1 unless the episode was terminated in this step; running out of time does not count."""
     return (~env.termination_manager.terminated).float()
 
 
-def is_terminated(env: ManagerBasedRLEnv) -> torch.Tensor:
+def is_terminated(env: ManagerBasedEnv) -> torch.Tensor:
     """1 if the episode was terminated in this step; running out of time does not count."""
     return env.termination_manager.terminated.float()
 
 
-def terminated_penalty(env: ManagerBasedRLEnv) -> torch.Tensor:
+def terminated_penalty(env: ManagerBasedEnv) -> torch.Tensor:
     """:func:`is_terminated` per second, so that the weight is what one termination costs [1/s]."""
     return env.termination_manager.terminated.float() / env.step_dt
 
@@ -40,33 +36,33 @@ def terminated_penalty(env: ManagerBasedRLEnv) -> torch.Tensor:
 # Joints -----------------------------------------------------------------------------------------------------------
 
 
-def joint_torques_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def joint_torques_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Of the efforts that the solver received in the last substep, after clipping [N^2 m^2 or N^2]."""
     return env.scene[asset_cfg.name].data.applied_effort[:, asset_cfg.joint_ids].square().sum(dim=1)
 
 
-def joint_vel_l1(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def joint_vel_l1(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """[rad/s or m/s]."""
     return env.scene[asset_cfg.name].data.joint_vel[:, asset_cfg.joint_ids].abs().sum(dim=1)
 
 
-def joint_vel_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def joint_vel_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """[rad^2/s^2 or m^2/s^2]."""
     return env.scene[asset_cfg.name].data.joint_vel[:, asset_cfg.joint_ids].square().sum(dim=1)
 
 
-def joint_acc_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def joint_acc_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """[rad^2/s^4 or m^2/s^4]."""
     return env.scene[asset_cfg.name].data.joint_acc[:, asset_cfg.joint_ids].square().sum(dim=1)
 
 
-def joint_deviation_l1(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def joint_deviation_l1(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Distance from the default joint positions [rad or m]."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
     return (data.joint_pos[:, ids] - data.default_joint_pos[:, ids]).abs().sum(dim=1)
 
 
-def joint_pos_limits(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def joint_pos_limits(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """How far joints are beyond their soft limits, summed [rad or m]."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
     position = data.joint_pos[:, ids]
@@ -74,7 +70,7 @@ def joint_pos_limits(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Te
     return ((low - position).clamp(min=0.0) + (position - high).clamp(min=0.0)).sum(dim=1)
 
 
-def joint_pos_target_l2(env: RLEnv, target: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def joint_pos_target_l2(env: Env, target: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Of the joint angles, wrapped to (-pi, pi], minus ``target`` [rad^2]."""
     angle = wrap_to_pi(env.scene[asset_cfg.name].data.joint_pos[:, asset_cfg.joint_ids])
     return (angle - target).square().sum(dim=1)
@@ -83,12 +79,12 @@ def joint_pos_target_l2(env: RLEnv, target: float, asset_cfg: SceneEntityCfg = _
 # Actions ----------------------------------------------------------------------------------------------------------
 
 
-def action_rate_l2(env: ManagerBasedRLEnv) -> torch.Tensor:
+def action_rate_l2(env: ManagerBasedEnv) -> torch.Tensor:
     """Of the change since the last action, which is zero at the beginning of an episode."""
     return (env.action_manager.action - env.action_manager.prev_action).square().sum(dim=1)
 
 
-def action_l2(env: ManagerBasedRLEnv) -> torch.Tensor:
+def action_l2(env: ManagerBasedEnv) -> torch.Tensor:
     """Of the action as the policy gave it."""
     return env.action_manager.action.square().sum(dim=1)
 
@@ -96,23 +92,23 @@ def action_l2(env: ManagerBasedRLEnv) -> torch.Tensor:
 # Root -------------------------------------------------------------------------------------------------------------
 
 
-def lin_vel_z_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def lin_vel_z_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Velocity of the root's centre of mass along the root-link z axis [m^2/s^2]."""
     return env.scene[asset_cfg.name].data.root_com_lin_vel_b[:, 2].square()
 
 
-def ang_vel_xy_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def ang_vel_xy_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Roll and pitch rate in the root-link frame [rad^2/s^2]."""
     return env.scene[asset_cfg.name].data.root_ang_vel_b[:, :2].square().sum(dim=1)
 
 
-def flat_orientation_l2(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def flat_orientation_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Horizontal part of the unit vector of gravity in the root-link frame; 0 when level."""
     return env.scene[asset_cfg.name].data.projected_gravity_b[:, :2].square().sum(dim=1)
 
 
 def base_height_l2(
-    env: RLEnv,
+    env: Env,
     target_height: float,
     asset_cfg: SceneEntityCfg = _ROBOT,
     sensor_cfg: SceneSensorCfg | None = None,
@@ -136,7 +132,7 @@ def base_height_l2(
 
 
 def feet_air_time(
-    env: ManagerBasedRLEnv, command_name: str, sensor_cfg: SceneSensorCfg, threshold: float
+    env: ManagerBasedEnv, command_name: str, sensor_cfg: SceneSensorCfg, threshold: float
 ) -> torch.Tensor:
     """sum over feet that landed in this step of (flight time - ``threshold``) [s].
 
@@ -148,7 +144,7 @@ def feet_air_time(
     return reward * (env.command_manager.get_command(command_name)[:, :2].norm(dim=1) > 0.1)
 
 
-def feet_slide(env: RLEnv, sensor_cfg: SceneSensorCfg, asset_cfg: SceneEntityCfg) -> torch.Tensor:
+def feet_slide(env: Env, sensor_cfg: SceneSensorCfg, asset_cfg: SceneEntityCfg) -> torch.Tensor:
     """Horizontal speed of the feet that carry more than 1 N at some time in the sensor's history, summed [m/s].
 
     ``asset_cfg`` must select the same bodies as ``sensor_cfg``.
@@ -158,12 +154,12 @@ def feet_slide(env: RLEnv, sensor_cfg: SceneSensorCfg, asset_cfg: SceneEntityCfg
     return (velocity.norm(dim=-1) * in_contact).sum(dim=1)
 
 
-def undesired_contacts(env: RLEnv, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+def undesired_contacts(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """Number of bodies that were touched with more than ``threshold`` [N] at some time in the sensor's history."""
     return (peak_contact_force(env, sensor_cfg) > threshold).float().sum(dim=1)
 
 
-def contact_forces(env: RLEnv, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+def contact_forces(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """Contact force beyond ``threshold``, the largest in the sensor's history of each body, summed over bodies [N]."""
     return (peak_contact_force(env, sensor_cfg) - threshold).clamp(min=0.0).sum(dim=1)
 
@@ -172,7 +168,7 @@ def contact_forces(env: RLEnv, threshold: float, sensor_cfg: SceneSensorCfg) -> 
 
 
 def track_lin_vel_xy_exp(
-    env: ManagerBasedRLEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """exp(-|v* - v|^2 / std^2) of the horizontal velocity in the root-link frame; ``std`` [m/s]."""
     velocity = env.scene[asset_cfg.name].data.root_com_lin_vel_b[:, :2]
@@ -181,7 +177,7 @@ def track_lin_vel_xy_exp(
 
 
 def track_ang_vel_z_exp(
-    env: ManagerBasedRLEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """exp(-(w* - w)^2 / std^2) of the yaw rate in the root-link frame; ``std`` [rad/s]."""
     rate = env.scene[asset_cfg.name].data.root_ang_vel_b[:, 2]

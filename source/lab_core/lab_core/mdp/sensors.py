@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 
+from lab_core.env import Env
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.managers.scene_entity_cfg import indices
 from lab_core.names import match_names
 from lab_core.scene import Scene
 from lab_core.sensors import ContactSensorData, SensorData
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 SensorT = TypeVar("SensorT", bound=SensorData)
 
@@ -50,7 +48,7 @@ class SceneSensorCfg(SceneEntityCfg):
         self._body_ids, self._body_index = indices(ids, len(names or ()), device)
 
 
-def sensor_data(env: RLEnv, sensor_cfg: SceneSensorCfg, kind: type[SensorT]) -> SensorT:
+def sensor_data(env: Env, sensor_cfg: SceneSensorCfg, kind: type[SensorT]) -> SensorT:
     """Returns the measurements of a sensor that must be of class ``kind``.
 
     Raises:
@@ -62,7 +60,7 @@ def sensor_data(env: RLEnv, sensor_cfg: SceneSensorCfg, kind: type[SensorT]) -> 
     return sensor
 
 
-def peak_contact_force(env: RLEnv, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+def peak_contact_force(env: Env, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """Largest norm of the net contact force over the sensor's history, per selected body (N, B) [N].
 
     With a history as long as the decimation, no touch between two environment steps is missed.

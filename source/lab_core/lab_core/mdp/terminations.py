@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from lab_core.env import Env
 from lab_core.managers import SceneEntityCfg
 from lab_core.mdp.sensors import SceneSensorCfg, peak_contact_force
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 _ROBOT = SceneEntityCfg("robot")
 
 
-def time_out(env: RLEnv) -> torch.Tensor:
+def time_out(env: Env) -> torch.Tensor:
     """The episode has lasted its longest. Configure it with ``time_out=True``."""
     return env.episode_length_buf >= env.max_episode_length
 
 
 def joint_pos_out_of_manual_limit(
-    env: RLEnv, bounds: tuple[float, float], asset_cfg: SceneEntityCfg = _ROBOT
+    env: Env, bounds: tuple[float, float], asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """A joint position is outside ``bounds`` [rad or m]."""
     position = env.scene[asset_cfg.name].data.joint_pos[:, asset_cfg.joint_ids]
     return ((position < bounds[0]) | (position > bounds[1])).any(dim=1)
 
 
-def joint_pos_out_of_limit(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def joint_pos_out_of_limit(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """A joint position is outside its soft limits."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
     low, high = data.soft_joint_pos_limits[:, ids].unbind(dim=-1)
@@ -36,23 +32,23 @@ def joint_pos_out_of_limit(env: RLEnv, asset_cfg: SceneEntityCfg = _ROBOT) -> to
     return ((position < low) | (position > high)).any(dim=1)
 
 
-def root_height_below_minimum(env: RLEnv, minimum_height: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def root_height_below_minimum(env: Env, minimum_height: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """The root link is lower than ``minimum_height`` [m] above world zero, for flat ground."""
     return env.scene[asset_cfg.name].data.root_link_pose_w[:, 2] < minimum_height
 
 
-def bad_orientation(env: RLEnv, limit_angle: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def bad_orientation(env: Env, limit_angle: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """The root-link z axis is more than ``limit_angle`` [rad] away from up."""
     cosine = (-env.scene[asset_cfg.name].data.projected_gravity_b[:, 2]).clamp(-1.0, 1.0)
     return torch.acos(cosine) > limit_angle
 
 
-def illegal_contact(env: RLEnv, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+def illegal_contact(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """A body was touched with more than ``threshold`` [N] at some time in the sensor's history."""
     return (peak_contact_force(env, sensor_cfg) > threshold).any(dim=1)
 
 
-def terrain_out_of_bounds(env: RLEnv, distance_buffer: float = 3.0, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def terrain_out_of_bounds(env: Env, distance_buffer: float = 3.0, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """The root link is nearer than ``distance_buffer`` [m] to the edge of the terrain, or beyond it; never on a plane.
 
     The edge is that of the generated ground with its border. Configure it with ``time_out=True``.

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,6 +17,7 @@ from lab_core.datasets.at_exit import close_at_exit, forget
 from lab_core.datasets.episode import Episode
 from lab_core.datasets.errors import RecorderError
 from lab_core.datasets.writer import dataset_sinks
+from lab_core.env import Env
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, check_tensor, function_name
@@ -27,10 +28,6 @@ from lab_core.recorder.retention import EpisodeCounts, Retention
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.sinks import EpisodeSink
 from lab_core.recorder.transition import Transition, TransitionBuffers
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
-
 
 Consumer = Callable[[Transition], object]
 
@@ -59,7 +56,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
     cfg_type = RecorderTermCfg
     _state_exclude = ("changed_settings",)  # as below: recorders may differ between a run and its continuation
 
-    def __init__(self, cfg: RecorderCfg, env: RLEnv, sinks: Sequence[EpisodeSink] = ()) -> None:
+    def __init__(self, cfg: RecorderCfg, env: Env, sinks: Sequence[EpisodeSink] = ()) -> None:
         check_complete(cfg)
         super().__init__(cfg.terms, env)
         self.cfg = copy.deepcopy(cfg)
@@ -360,7 +357,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         self._env.generator.set_state(generator)
         self._buffers.allocate()
 
-    def _success_function(self) -> Callable[[RLEnv], torch.Tensor]:
+    def _success_function(self) -> Callable[[Env], torch.Tensor]:
         success = self.cfg.success
         if callable(success):
             return success
@@ -373,7 +370,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             raise ConfigError(f"recorder.success: {unknown_name_message('termination term', name, names)}")
         return lambda env: manager.get_term(name)  # pyright: ignore[reportOptionalMemberAccess]
 
-    def _sinks(self, cfg: RecorderCfg, env: RLEnv, sinks: Sequence[EpisodeSink]) -> list[EpisodeSink]:
+    def _sinks(self, cfg: RecorderCfg, env: Env, sinks: Sequence[EpisodeSink]) -> list[EpisodeSink]:
         if cfg.dataset is None:
             return list(sinks)
         return [*dataset_sinks(cfg.dataset, env), *sinks]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from lab_core.datasets.episode import Episode, EpisodeInfo
 from lab_core.datasets.errors import RecorderError
+from lab_core.env import Env
 from lab_core.errors import ConfigError
 from lab_core.recorder.config import RetentionCfg
 from lab_core.recorder.monitor import NON_FINITE, SUCCESS, TERMINATED, TRUNCATED, EndMonitor
@@ -19,9 +20,6 @@ from lab_core.recorder.ring import EpisodeRing, ring_bytes
 from lab_core.recorder.rows import RecordField, RowLayout
 from lab_core.recorder.sinks import EpisodeBatch, EpisodeSink
 from lab_core.recorder.transition import TransitionBuffers, check_key, check_values, flatten
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 LAG = 4
 """Steps that the host may be behind a GPU in knowing which episodes have ended."""
@@ -56,7 +54,7 @@ class Retention:
         RecorderError: the ring would exceed the memory limit.
     """
 
-    def __init__(self, cfg: RetentionCfg, buffers: TransitionBuffers, env: RLEnv) -> None:
+    def __init__(self, cfg: RetentionCfg, buffers: TransitionBuffers, env: Env) -> None:
         self._cfg = cfg
         self._env = env
         self._buffers = buffers
@@ -71,7 +69,7 @@ class Retention:
         self._check_memory(ring_bytes(*layouts, env.num_envs, self.capacity, lag))
         self.ring = EpisodeRing(layouts[0], buffers.step_rows, layouts[1], buffers.initial_rows, self.capacity, lag)
         self._added: dict[str, RecordField] = {}
-        self._first_step = env.common_step_counter
+        self._first_step = env.step_count
         self._begun = np.zeros(env.num_envs, np.int64)  # step in which the running episode began
         self._starts = np.zeros(env.num_envs, np.int64)  # beginnings before the running one, also of empty episodes
         self._episodes = np.zeros(env.num_envs, np.int64)  # episodes with steps before the running one
@@ -150,7 +148,7 @@ class Retention:
         worlds = np.flatnonzero(interrupted & has_steps)
         codes = success.cpu().numpy()[worlds] * SUCCESS
         self._export(worlds, self._monitor.pushed - 1, codes, complete=False)
-        self._first_step = self._env.common_step_counter - self._monitor.pushed  # a loaded state brings its own
+        self._first_step = self._env.step_count - self._monitor.pushed  # a loaded state brings its own
 
     def running_episode(self, world: int) -> Episode:
         """Returns a copy of the running episode of a world."""

@@ -6,16 +6,14 @@ All of them only read buffers that keep their addresses, so that a graph may hol
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
 from lab_core.datasets.errors import RecorderError
+from lab_core.env import Env
 from lab_core.managers.manager_base import ManagerTermBase
 from lab_core.state import named_tensors
-
-if TYPE_CHECKING:
-    from lab_core.envs import RLEnv
 
 Values = dict[str, Any]
 _Term = TypeVar("_Term", bound=Callable[..., Any])
@@ -31,27 +29,27 @@ def _capturable(function: _Term) -> _Term:
 
 
 @_capturable
-def observations(env: RLEnv, group: str = "policy") -> torch.Tensor | Values:
+def observations(env: Env, group: str = "policy") -> torch.Tensor | Values:
     """``pre_step``: the observations of a group that the policy was given, with their noise."""
     return _group(env.obs_buf, group)
 
 
 @_capturable
-def actions(env: RLEnv) -> torch.Tensor:
+def actions(env: Env) -> torch.Tensor:
     """``pre_step``: (N, A) what the policy asked for."""
     manager = getattr(env, "action_manager", None)
     return env.actions if manager is None else manager.action  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @_capturable
-def commands(env: RLEnv) -> Values:
+def commands(env: Env) -> Values:
     """``pre_step``: term -> (N, D), the commands that the policy followed; nothing where there are none."""
     manager = getattr(env, "command_manager", None)
     return {} if manager is None else {name: manager.get_command(name) for name in manager.term_names}
 
 
 @_capturable
-def processed_actions(env: RLEnv) -> torch.Tensor | Values:
+def processed_actions(env: Env) -> torch.Tensor | Values:
     """``pre_physics``: (N, A') the targets of all action terms; nothing in a direct environment."""
     manager = getattr(env, "action_manager", None)
     if manager is None:
@@ -61,14 +59,14 @@ def processed_actions(env: RLEnv) -> torch.Tensor | Values:
 
 
 @_capturable
-def joint_targets(env: RLEnv) -> Values:
+def joint_targets(env: Env) -> Values:
     """``pre_physics``: entity -> position, velocity and effort targets (N, J) of the actuators."""
     names = ("joint_pos_target", "joint_vel_target", "joint_effort_target")
     return {entity: {name: getattr(env.scene[entity].data, name) for name in names} for entity in env.scene}
 
 
 @_capturable
-def external_wrenches(env: RLEnv) -> Values:
+def external_wrenches(env: Env) -> Values:
     """``pre_physics``: entity -> (N, B, 6) force [N] and torque [N m] on each body that hold during the step."""
     return {name: env.scene[name].data.body_wrench_w for name in env.scene}
 
@@ -77,7 +75,7 @@ def external_wrenches(env: RLEnv) -> Values:
 
 
 @_capturable
-def scene_state(env: RLEnv) -> Values:
+def scene_state(env: Env) -> Values:
     """Any phase: the state of every entity as in :meth:`Scene.get_state`, positions relative to the world's origin."""
     state = {}
     for name in env.scene:
@@ -94,7 +92,7 @@ def scene_state(env: RLEnv) -> Values:
 
 
 @_capturable
-def sensor_values(env: RLEnv, sensor: str, fields: tuple[str, ...]) -> Values:
+def sensor_values(env: Env, sensor: str, fields: tuple[str, ...]) -> Values:
     """Any phase: chosen measurements of a sensor, such as ``net_forces_w`` of a contact sensor.
 
     Raises:
@@ -115,11 +113,11 @@ class SubstepEfforts(ManagerTermBase):
 
     torch_capturable = True
 
-    def __init__(self, cfg: Any, env: RLEnv) -> None:
+    def __init__(self, cfg: Any, env: Env) -> None:
         super().__init__(cfg, env)
         self._traces = {name: env.physics.trace(name, "applied_effort", env.cfg.decimation) for name in env.scene}
 
-    def __call__(self, env: RLEnv) -> Values:
+    def __call__(self, env: Env) -> Values:
         return self._traces
 
 
@@ -135,14 +133,14 @@ class SubstepStates(ManagerTermBase):
         "joint_velocity": "joint_vel",
     }
 
-    def __init__(self, cfg: Any, env: RLEnv) -> None:
+    def __init__(self, cfg: Any, env: Env) -> None:
         super().__init__(cfg, env)
         self._traces = {
             name: {key: env.physics.trace(name, field, env.cfg.decimation) for key, field in self._names.items()}
             for name in env.scene
         }
 
-    def __call__(self, env: RLEnv) -> Values:
+    def __call__(self, env: Env) -> Values:
         state = {}
         for name, traces in self._traces.items():
             pose = traces["root_pose"].clone()
@@ -157,11 +155,11 @@ class SubstepContacts(ManagerTermBase):
 
     torch_capturable = True
 
-    def __init__(self, cfg: Any, env: RLEnv) -> None:
+    def __init__(self, cfg: Any, env: Env) -> None:
         super().__init__(cfg, env)
         self._trace = env.physics.trace(cfg.params["sensor"], "net_forces_w", env.cfg.decimation)
 
-    def __call__(self, env: RLEnv, sensor: str) -> torch.Tensor:
+    def __call__(self, env: Env, sensor: str) -> torch.Tensor:
         return self._trace
 
 
@@ -169,7 +167,7 @@ class SubstepContacts(ManagerTermBase):
 
 
 @_capturable
-def applied_effort(env: RLEnv) -> Values:
+def applied_effort(env: Env) -> Values:
     """``post_step``: entity -> (N, J) effort [N m or N] that entered the solver in the last substep.
 
     The backend copies it between the actuators and the solver, so that it belongs to the state before that substep.
@@ -179,7 +177,7 @@ def applied_effort(env: RLEnv) -> Values:
 
 
 @_capturable
-def next_observations(env: RLEnv, group: str = "policy") -> torch.Tensor | Values:
+def next_observations(env: Env, group: str = "policy") -> torch.Tensor | Values:
     """``post_step``: what the next observation would have been without a reset, ``extras["final_obs"]``.
 
     Raises:
@@ -191,25 +189,25 @@ def next_observations(env: RLEnv, group: str = "policy") -> torch.Tensor | Value
 
 
 @_capturable
-def rewards(env: RLEnv) -> torch.Tensor:
+def rewards(env: Env) -> torch.Tensor:
     """``post_step``: (N,)."""
     return env.reward_buf
 
 
 @_capturable
-def terminated(env: RLEnv) -> torch.Tensor:
+def terminated(env: Env) -> torch.Tensor:
     """``post_step``: (N,) bool."""
     return env.reset_terminated
 
 
 @_capturable
-def truncated(env: RLEnv) -> torch.Tensor:
+def truncated(env: Env) -> torch.Tensor:
     """``post_step``: (N,) bool, the episode ran out of time."""
     return env.reset_time_outs
 
 
 @_capturable
-def dones(env: RLEnv) -> torch.Tensor:
+def dones(env: Env) -> torch.Tensor:
     """``post_step``: (N,) uint8, terminated or truncated; numbers, as robomimic computes with them."""
     return env.reset_buf.view(torch.uint8)
 
@@ -226,7 +224,7 @@ class InitialConditions(ManagerTermBase):
 
     torch_capturable = True
 
-    def __init__(self, cfg: Any, env: RLEnv) -> None:
+    def __init__(self, cfg: Any, env: Env) -> None:
         super().__init__(cfg, env)
         self._actuators = actuator_memory(env)
         env.physics.rebuild_callbacks.append(self._find_actuators)
@@ -234,7 +232,7 @@ class InitialConditions(ManagerTermBase):
     def _find_actuators(self) -> None:
         self._actuators = actuator_memory(self._env)
 
-    def __call__(self, env: RLEnv) -> Values:
+    def __call__(self, env: Env) -> Values:
         entities = {name: env.scene[name] for name in env.scene}
         return {
             "env_origin": env.scene.env_origins,
@@ -250,7 +248,7 @@ class InitialConditions(ManagerTermBase):
         return []  # views of what the physics saves
 
 
-def actuator_memory(env: RLEnv) -> dict[str, torch.Tensor]:
+def actuator_memory(env: Env) -> dict[str, torch.Tensor]:
     """Returns the live buffers (N, ...) of what actuators carry from step to step, by name."""
     prefix = "actuators."
     return {

@@ -26,7 +26,7 @@ from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
 def sometimes(env) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(env.common_step_counter)
+    generator = torch.Generator().manual_seed(env.step_count)
     return torch.rand(env.num_envs, generator=generator) < 0.1
 
 

@@ -298,7 +298,7 @@ def test_stored_state_continues_bit_for_bit():
     fresh = make(8, episode_length_s=0.5)
     rollout(fresh, 7)
     fresh.load_state_dict(state)
-    assert fresh.common_step_counter == 40
+    assert fresh.step_count == 40
     assert all(torch.equal(a, b) for a, b in zip(rollout(fresh, 80), expected, strict=True))
 
 
@@ -405,7 +405,7 @@ def test_wrong_action_shape_is_refused_and_nothing_moves(shape):
     with pytest.raises(LabError, match="action"):
         env.step(torch.zeros(shape))
     assert torch.equal(env.scene["robot"].data.joint_pos, before)
-    assert env.common_step_counter == 0
+    assert env.step_count == 0
 
 
 def test_an_episode_begins_without_the_actions_of_the_last_one():

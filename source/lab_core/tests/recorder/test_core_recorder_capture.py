@@ -23,7 +23,7 @@ from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 def random_end(env) -> torch.Tensor:
     """Ends about one episode in ten steps, in a fixed pattern of its own."""
-    generator = torch.Generator().manual_seed(env.common_step_counter)
+    generator = torch.Generator().manual_seed(env.step_count)
     return (torch.rand(env.num_envs, generator=generator) < 0.1).to(env.device)
 
 
@@ -144,7 +144,7 @@ def fast_ends() -> dict:
     """Every second episode, about, ends with its first step."""
 
     def half(env) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(env.common_step_counter)
+        generator = torch.Generator().manual_seed(env.step_count)
         return torch.rand(env.num_envs, generator=generator) < 0.5
 
     return {"half": TerminationTermCfg(func=half)}

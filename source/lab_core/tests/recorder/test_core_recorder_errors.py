@@ -50,7 +50,7 @@ class Failing(EpisodeCollector):
 
 def some_ends(env) -> torch.Tensor:
     """About one episode in three steps."""
-    generator = torch.Generator().manual_seed(env.common_step_counter)
+    generator = torch.Generator().manual_seed(env.step_count)
     return torch.rand(env.num_envs, generator=generator) < 0.3
 
 
@@ -93,7 +93,7 @@ def test_episodes_are_true_after_errors_before_and_behind_the_reset(monkeypatch,
 
     def fail_at_times() -> None:
         original()
-        if env.common_step_counter % 7 == 3:
+        if env.step_count % 7 == 3:
             raise ZeroDivisionError
 
     monkeypatch.setattr(env, stage, fail_at_times)
@@ -243,7 +243,7 @@ def test_a_loaded_state_brings_its_own_step_counter():
     env, collector = make(ends=None)
     run(env, 3)
     state = env.state_dict()
-    state["environment"]["common_step_counter"] = 1000
+    state["environment"]["step_count"] = 1000
     env.load_state_dict(state)
     run(env, 2)
     env.close()

@@ -5,6 +5,6 @@ from __future__ import annotations
 from lab_warp.envs.direct_rl_env_warp import DirectRLEnvWarp
 from lab_warp.envs.frontend import build_env
 from lab_warp.envs.manager_based_rl_env_warp import ManagerBasedRLEnvWarp
-from lab_warp.envs.warp_env import WarpEnv
+from lab_warp.envs.warp_rl_env import WarpRLEnv
 
-__all__ = ["DirectRLEnvWarp", "ManagerBasedRLEnvWarp", "WarpEnv", "build_env"]
+__all__ = ["DirectRLEnvWarp", "ManagerBasedRLEnvWarp", "WarpRLEnv", "build_env"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -12,13 +12,29 @@ import warp as wp
 from lab_core.envs import RLEnv
 from lab_core.envs.observations import Observations
 from lab_core.managers import FiniteActionCheck
-from lab_warp.envs.warp_env import WarpEnv
+from lab_warp.env import EnvArrays
+from lab_warp.envs.warp_rl_env import WarpRLEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.noise import ColumnNoise
-from lab_warp.views import share
 
 
-class DirectRLEnvWarp(WarpEnv, RLEnv):
+@dataclass
+class DirectEnvArrays(EnvArrays):
+    """Warp arrays of a direct environment."""
+
+    actions: wp.array
+    """(N, A) action of this step."""
+    prev_actions: wp.array
+    """(N, A) action of the step before."""
+    reward: wp.array
+    """(N,) reward of this step."""
+    terminated: wp.array
+    """(N,) bool, episodes that failed or succeeded in this step."""
+    time_outs: wp.array
+    """(N,) bool, episodes that ran out of time in this step."""
+
+
+class DirectRLEnvWarp(WarpRLEnv, RLEnv):
     """A task as methods of Warp launches, the twin of a :class:`lab_core.envs.DirectRLEnv`.
 
     A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones`,
@@ -57,16 +73,28 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
         self._observations = {"policy": self._now}
         self.final_obs_buf = {"policy": self._end} if cfg.compute_final_obs else {}
         self._log_slots, _ = self.log.reserve(self.log_names)
-        names = ("actions", "prev_actions", "_given", "_flags", "_rows", "_is_time_out", "_dones", "_last_dones")
-        vars(self.warp).update(vars(share(self, names)))
-        self.warp.reward = wp.from_torch(self.reward_buf)
-        self.warp.non_finite = wp.from_torch(self.physics.non_finite)
-        self.warp.invalid_action = wp.from_torch(self._action_check.non_finite_action)
-        self.warp.terminated, self.warp.time_outs = (wp.from_torch(row) for row in self._flags[:2])
-        self._row_views = SimpleNamespace(
-            terminated=wp.from_torch(self._rows[0]), time_outs=wp.from_torch(self._rows[1])
+        self.warp = DirectEnvArrays(
+            **vars(self.warp),
+            actions=wp.from_torch(self.actions),
+            prev_actions=wp.from_torch(self.prev_actions),
+            reward=wp.from_torch(self.reward_buf),
+            terminated=wp.from_torch(self.reset_terminated),
+            time_outs=wp.from_torch(self.reset_time_outs),
         )
-        self._views = {"now": wp.from_torch(self._now), "end": wp.from_torch(self._end)}
+        self._action_inputs = [wp.from_torch(self._given)]
+        self._action_outputs = [
+            self.warp.actions,
+            self.warp.prev_actions,
+            wp.from_torch(self._action_check.non_finite_action),
+        ]
+        self._row_views = [wp.from_torch(row) for row in self._rows]
+        self._done_inputs = [wp.from_torch(self._rows), wp.from_torch(self._is_time_out), self.warp.non_finite]
+        self._done_outputs = [
+            *(wp.from_torch(tensor) for tensor in (self._flags, self._dones, self._last_dones)),
+            self.warp.reset_mask,
+            self.warp.reset_count,
+        ]
+        self._now_view, self._end_view = wp.from_torch(self._now), wp.from_torch(self._end)
         self._action_noise = ColumnNoise(cfg.action_noise, width, device)
         self._observation_noise = ColumnNoise(cfg.observation_noise, cfg.num_observations, device)
         self._setup()
@@ -120,20 +148,19 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
         wp.launch(
             kernels.take_action,
             dim=self.actions.shape,
-            inputs=[self.warp.given],
-            outputs=[self.warp.actions, self.warp.prev_actions, self.warp.invalid_action],
+            inputs=self._action_inputs,
+            outputs=self._action_outputs,
             device=self.wp_device,
         )
         self._action_noise.apply(self, self.warp.actions)
 
     def _compute_dones(self) -> None:
-        view = self.warp
-        self._get_dones(self._row_views.terminated, self._row_views.time_outs)
+        self._get_dones(*self._row_views)
         wp.launch(
             kernels.join_terminations,
             dim=self.num_envs,
-            inputs=[view.rows, view.is_time_out, view.non_finite],
-            outputs=[view.flags, view.dones, view.last_dones, view.reset_mask, view.reset_count],
+            inputs=self._done_inputs,
+            outputs=self._done_outputs,
             device=self.wp_device,
         )
 
@@ -144,12 +171,12 @@ class DirectRLEnvWarp(WarpEnv, RLEnv):
         raise NotImplementedError("A Warp environment computes its observations in the captured step.")
 
     def _observe(self, mask: tuple[wp.array, torch.Tensor] | None) -> None:
-        self._get_observations(self._views["now"])
-        self._observation_noise.apply(self, self._views["now"], None if mask is None else mask[0])
+        self._get_observations(self._now_view)
+        self._observation_noise.apply(self, self._now_view, None if mask is None else mask[0])
 
     def _observe_end(self) -> None:
-        self._get_observations(self._views["end"])
-        self._observation_noise.apply(self, self._views["end"], advance=False)
+        self._get_observations(self._end_view)
+        self._observation_noise.apply(self, self._end_view, advance=False)
 
     def _end_observations(self) -> Observations:
         return self.final_obs_buf

@@ -7,7 +7,7 @@ import warp as wp
 
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.envs.observations import Observations
-from lab_warp.envs.warp_env import WarpEnv
+from lab_warp.envs.warp_rl_env import WarpRLEnv
 from lab_warp.managers import (
     ActionManagerWarp,
     CommandManagerWarp,
@@ -19,7 +19,7 @@ from lab_warp.managers import (
 )
 
 
-class ManagerBasedRLEnvWarp(WarpEnv, ManagerBasedRLEnv):
+class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
     """Built from the configuration of :class:`ManagerBasedRLEnv`; every term is replaced by its twin."""
 
     action_manager: ActionManagerWarp

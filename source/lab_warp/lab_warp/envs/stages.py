@@ -17,4 +17,4 @@ WARP_STEP = (
     StageHook("_apply_interval_events", "interval events"),
     StageHook("_observe", "observations", when=lambda mask: mask is None),
 )
-"""The step of :class:`lab_warp.envs.warp_env.WarpEnv`."""
+"""The step of :class:`lab_warp.envs.warp_rl_env.WarpRLEnv`."""

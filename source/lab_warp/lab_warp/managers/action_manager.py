@@ -15,7 +15,7 @@ from lab_warp.managers.built_terms import WarpBuiltTerms
 from lab_warp.views import share
 
 if TYPE_CHECKING:
-    from lab_warp.envs.warp_env import WarpEnv
+    from lab_warp.env import WarpEnv
 
 
 class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionManager):
@@ -79,7 +79,7 @@ class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionManager):
         )
         for name, term in self._terms.items():
             if self._is_twin(name):
-                term.reset(mask)
+                term.reset(mask)  # pyright: ignore[reportArgumentType]
             else:
                 self._call_in_torch(name, term.reset, self._env.reset_mask)
 

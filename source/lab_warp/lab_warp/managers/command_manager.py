@@ -12,7 +12,7 @@ from lab_core.managers import CommandManager, CommandTerm, CommandTermCfg
 from lab_warp.managers.built_terms import WarpBuiltTerms
 
 if TYPE_CHECKING:
-    from lab_warp.envs.warp_env import WarpEnv
+    from lab_warp.env import WarpEnv
 
 
 class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandManager):

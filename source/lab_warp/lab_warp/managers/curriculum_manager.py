@@ -13,7 +13,7 @@ from lab_warp.managers.terms import WarpTerms
 from lab_warp.twins import find_twin
 
 if TYPE_CHECKING:
-    from lab_warp.envs.warp_env import WarpEnv
+    from lab_warp.env import WarpEnv
 
 
 class CurriculumManagerWarp(WarpTerms, CurriculumManager):

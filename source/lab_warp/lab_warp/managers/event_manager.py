@@ -14,7 +14,7 @@ from lab_warp.managers.terms import WarpTerms
 from lab_warp.views import share
 
 if TYPE_CHECKING:
-    from lab_warp.envs.warp_env import WarpEnv
+    from lab_warp.env import WarpEnv
 
 _RECORDED = ("reset", "interval")
 

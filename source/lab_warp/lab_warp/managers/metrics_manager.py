@@ -15,7 +15,7 @@ from lab_warp.reductions import masked_means
 from lab_warp.views import share
 
 if TYPE_CHECKING:
-    from lab_warp.envs.warp_env import WarpEnv
+    from lab_warp.env import WarpEnv
 
 _MODES = {"mean": kernels.MEAN, "last": kernels.LAST, "max": kernels.MAX, "sum": kernels.SUM}
 

@@ -14,7 +14,7 @@ from lab_core.signals import ConstantNoiseCfg, GaussianNoiseCfg, NoiseCfg, Unifo
 from lab_warp.managers import kernels
 
 if TYPE_CHECKING:
-    from lab_warp.envs.warp_env import WarpEnv
+    from lab_warp.env import WarpEnv
 
 _PLAIN = (ConstantNoiseCfg, UniformNoiseCfg, GaussianNoiseCfg)
 _OPERATIONS = {"add": kernels.ADD, "scale": kernels.SCALE, "abs": kernels.REPLACE}

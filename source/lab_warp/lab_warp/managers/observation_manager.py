@@ -23,7 +23,7 @@ from lab_warp.twins import find_twin
 from lab_warp.views import share
 
 if TYPE_CHECKING:
-    from lab_warp.envs.warp_env import WarpEnv
+    from lab_warp.env import WarpEnv
 
 _SETTINGS = ("kind", "operation", "first", "second", "low", "high", "scale")
 

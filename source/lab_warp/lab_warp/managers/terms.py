@@ -17,7 +17,7 @@ from lab_warp.capture import capturability, capture_torch, eager
 from lab_warp.twins import find_twin
 
 if TYPE_CHECKING:
-    from lab_warp.envs.warp_env import WarpEnv
+    from lab_warp.env import WarpEnv
 
 
 class Island:
@@ -139,7 +139,7 @@ class WarpTerms(ManagerBase[Any]):
         if type(term) is not self._cfgs[name].func:
             if capturability(term.reset).capturable:
                 return term.reset, None
-            return term.reset, Island(f"reset of {self._what(name)}", partial(term.reset, self._env.warp.reset_mask))
+            return term.reset, Island(f"reset of {self._what(name)}", partial(term.reset, self._env.warp.reset_mask))  # pyright: ignore[reportArgumentType]
         if type(term).reset is ManagerTermBase.reset:
             return _nothing, None
         what = f"reset of {self._what(name)}: no Warp twin"

@@ -10,7 +10,7 @@ import torch
 from lab_core.envs import RLEnv
 from lab_core.state import named_tensors
 from lab_warp.capture import StageReport
-from lab_warp.envs.warp_env import WarpEnv
+from lab_warp.envs.warp_rl_env import WarpRLEnv
 
 Results = dict[str, torch.Tensor]
 
@@ -47,7 +47,7 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (a, b)))
 
 
-def step_report(env: WarpEnv) -> StageReport:
+def step_report(env: WarpRLEnv) -> StageReport:
     """Returns how the step of an environment runs."""
     (report,) = [report for report in env.capture_report() if report.stage.endswith("._step")]
     return report

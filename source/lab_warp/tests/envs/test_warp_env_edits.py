@@ -245,7 +245,7 @@ def test_row_4_7_a_minimum_between_resets_acts_at_once():
     env.event_manager.set_term_cfg("reset_cart", term)
     data.joint_pos[:, 0] = 10.0
     step(env)
-    assert (last == env.common_step_counter).all() and (data.joint_pos[:, 0] == 0.5).all()
+    assert (last == env.step_count).all() and (data.joint_pos[:, 0] == 0.5).all()
     assert captures(env) == 1
 
 
@@ -256,7 +256,7 @@ def test_events_without_a_pause_act_at_every_reset_also_when_the_counter_was_set
     env = make_env(cfg, frontend=frontend)
     cart = env.scene["robot"].data.joint_pos[:, 0]
     for counter in (100, 0):
-        env.common_step_counter = counter
+        env.step_count = counter
         cart.fill_(10.0)
         env.step(torch.zeros(N, 1))
         assert (cart == 0.5).all()

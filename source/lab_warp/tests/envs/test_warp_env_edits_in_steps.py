@@ -110,14 +110,14 @@ def test_changes_of_one_step_add_up_and_are_seen_at_once(enabled, monkeypatch):
 def ask_in_vain(env: Any, mask: torch.Tensor) -> float:
     """A curriculum term that asks for what is not allowed, once."""
     term = env.observation_manager.get_term_cfg("policy/joint_pos_rel")
-    if env.common_step_counter == 2:
+    if env.step_count == 2:
         with pytest.raises(TermError, match="history_length cannot change"):
             env.observation_manager.set_term_cfg("policy/joint_pos_rel", dataclasses.replace(term, history_length=3))
         with pytest.raises(TermError, match="unknown parameter 'limit'"):
             env.observation_manager.set_term_cfg(
                 "policy/joint_pos_rel", ObservationTermCfg(func=mdp.joint_pos_rel, params={"limit": 1.0})
             )
-    return float(env.common_step_counter)
+    return float(env.step_count)
 
 
 def test_a_wrong_change_within_a_step_raises_there():

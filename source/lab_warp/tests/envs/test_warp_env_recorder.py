@@ -16,7 +16,7 @@ from lab_core.recorder import EpisodeCollector, RecorderCfg, RecorderManager, Re
 from lab_core.recorder.presets import transition_terms
 from lab_core.signals import UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-from lab_warp.envs import ManagerBasedRLEnvWarp, WarpEnv
+from lab_warp.envs import ManagerBasedRLEnvWarp, WarpRLEnv
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report
 
 N = 6
@@ -54,7 +54,7 @@ def test_r3_recording_changes_nothing(device):
     assert recorder_islands(plain) == []
 
 
-def recorder_islands(env: WarpEnv) -> list[str]:
+def recorder_islands(env: WarpRLEnv) -> list[str]:
     """What of the recorder runs between graphs, as the report says it."""
     return [island for island in step_report(env).islands if "recorder" in island]
 
@@ -169,7 +169,7 @@ def test_class_terms_of_a_recorder_hear_of_resets_before_the_counter_is_cleared(
             steps.append(lengths(env))
         env.reset(mask=[1])
         found.append(torch.stack([*steps, lengths(env)]))
-        if isinstance(env, WarpEnv):
+        if isinstance(env, WarpRLEnv):
             expected = (device == "cuda:0" and torch_capturable) == (not recorder_islands(env))
             assert expected, recorder_islands(env)
     assert torch.equal(*found)

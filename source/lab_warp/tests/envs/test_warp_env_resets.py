@@ -283,8 +283,8 @@ def test_a_saved_state_continues_bit_for_bit_in_a_new_environment(device):
     rollout(second, 3)
     second.load_state_dict(state)
     assert_same_results(given + rollout(second, 20, seed=2, scale=3.0), expected)
-    assert second.common_step_counter == 30
-    assert second._step_count.item() == 30
+    assert second.step_count == 30
+    assert second.warp.step_count.numpy().item() == 30
 
 
 def test_torch_and_warp_agree_where_nothing_is_left_to_chance():

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -15,9 +14,10 @@ import warp as wp
 from lab_core.envs import RLEnv
 from lab_core.envs.observations import Observations, copy_observations, write_observations
 from lab_core.envs.stage_marks import MarkStage
-from lab_core.managers import EventManager, NullRecorderManager
+from lab_core.managers import NullRecorderManager
 from lab_core.seeding import make_generator, seed_everything
 from lab_warp.capture import CaptureContext, StageReport, capture_torch, captured, captured_stages, eager
+from lab_warp.env import EnvArrays
 from lab_warp.envs.log import WarpEpisodeLog
 from lab_warp.envs.stages import WARP_STEP
 from lab_warp.managers import EventManagerWarp, kernels
@@ -28,7 +28,7 @@ from lab_warp.scene import write_default_state
 from lab_warp.views import share_articulation
 
 
-class WarpEnv(RLEnv):
+class WarpRLEnv(RLEnv):
     """Steps and resets as :class:`lab_core.envs.RLEnv` does, from the same configuration, as Warp code.
 
     The whole step is one captured stage. Where all of it can be captured it is one graph; what cannot be runs at its
@@ -36,31 +36,19 @@ class WarpEnv(RLEnv):
     ``warp.reset_mask``; if all work of a reset can be captured, a step in which nothing ends leaves it out.
 
     Attributes:
-        warp: Warp arrays that terms share: ``rng`` uint32 (N,), the environments' random streams; ``episode_length``
-            int64 (N,); ``env_origins`` vec3 (N,); ``written`` bool (N,), environments whose state was authored;
-            ``reset_mask`` bool (N,) and ``reset_count`` int32 (1,), what is being reset; ``step_count`` int64 (1,).
+        warp: Warp arrays that terms share.
         rng: The random streams. Torch terms draw from ``generator`` instead.
         log: Where managers report episodes.
     """
 
     event_manager: EventManagerWarp
-    warp: SimpleNamespace
+    log: WarpEpisodeLog
     _stages = WARP_STEP
-    _state_exclude = (
-        "warp",
-        "rng",
-        "log",
-        "reset_mask",
-        "reset_count",
-        "_step_count",
-        "_given",
-        "_replaced",
-        "_recorder",
-    )
+    _state_exclude = ("warp", "rng", "reset_count", "_steps_on_device", "_given", "_replaced", "_recorder")
 
     # Construction -------------------------------------------------------------------------------------------------
 
-    def _make_event_manager(self) -> EventManager:
+    def _prepare(self) -> None:
         self.wp_device: wp.Device = wp.get_device(str(self.device))  # also starts Warp, which the physics may not use
         context = getattr(self.physics, "capture_context", None)
         self.capture_context: CaptureContext = context or CaptureContext(self.wp_device)
@@ -70,21 +58,20 @@ class WarpEnv(RLEnv):
         self.rng = WarpRng(self.num_envs, self.wp_device, make_generator(self.seed, stream="warp").initial_seed())
         self.rng_state = wp.to_torch(self.rng.state.view(wp.int32))
         self.rng_global_state = wp.to_torch(self.rng.global_state.view(wp.int32))
-        self.reset_mask = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
-        """(N,) bool, environments that are being reset."""
         self.reset_count = torch.zeros(1, dtype=torch.int32, device=self.device)
-        """(1,) their number."""
-        self._step_count = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self.warp = SimpleNamespace(
+        """(1,) environments that are being reset."""
+        self._steps_on_device = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self.warp = EnvArrays(
             rng=self.rng.state,
             episode_length=wp.from_torch(self.episode_length_buf),
             env_origins=wp.from_torch(self.scene.env_origins, dtype=wp.vec3),
             written=wp.from_torch(self.physics.written),
+            non_finite=wp.from_torch(self.physics.non_finite),
             reset_mask=wp.from_torch(self.reset_mask),
             reset_count=wp.from_torch(self.reset_count),
-            step_count=wp.from_torch(self._step_count),
+            step_count=wp.from_torch(self._steps_on_device),
         )
-        self.log = self._log = WarpEpisodeLog(self.device)
+        self.log = WarpEpisodeLog(self.device)
         self._pending_capture = ""
         self._has_run: set[str] = set()
         self._replaced: list[object] = []
@@ -92,18 +79,14 @@ class WarpEnv(RLEnv):
         self._recorder: tuple[NullRecorderManager | None, int] = (None, 0)
         """Recorder and its revision that the graphs use."""
         self.physics.rebuild_callbacks.append(lambda: self.request_capture("the physics was rebuilt"))
+
+    def _make_event_manager(self) -> EventManagerWarp:
         return EventManagerWarp(self.cfg.events, self)
 
-    @property
-    def common_step_counter(self) -> int:
-        """Steps made."""
-        return self._common_step_counter
-
-    @common_step_counter.setter
-    def common_step_counter(self, value: int) -> None:
-        self._common_step_counter = value
-        if hasattr(self, "_step_count"):
-            self._step_count.fill_(value)
+    @RLEnv.step_count.setter
+    def step_count(self, count: int) -> None:
+        self._step_count = count
+        self._steps_on_device.fill_(count)
 
     # Step and reset -----------------------------------------------------------------------------------------------
 
@@ -117,8 +100,8 @@ class WarpEnv(RLEnv):
             if self._pending_capture:
                 self._drop_graphs()
             self.recorder_manager.begin_step()
-            self._reset_mask, self._reset_ids = self.reset_mask, None
-            self._common_step_counter += 1  # now, for what runs between graphs; the device counts after the physics
+            self._reset_ids = None
+            self._step_count += 1  # now, for what runs between graphs; the device counts after the physics
             with self._first_run("the step"):
                 self._step()
             self._make_changes()
@@ -160,7 +143,7 @@ class WarpEnv(RLEnv):
         if not self.cfg.is_finite_horizon:
             extras["time_outs"] = cut_off
         extras["reset_count"] = self.reset_count.long().squeeze(0)
-        extras["log"] = self._log.values()
+        extras["log"] = self.log.values()
         self.extras = extras
         return copy_observations(self._observations), self.reward_buf.clone(), terminated, truncated, extras
 
@@ -229,9 +212,8 @@ class WarpEnv(RLEnv):
             self._notice_recorder()
             if self._pending_capture:
                 self._drop_graphs()
-            self.reset_mask.copy_(mask)
+            self._announce_reset(mask)
             self.reset_count.copy_(mask.sum())
-            self._reset_mask, self._reset_ids = self.reset_mask, None
             if state is None:
                 with self._first_run("resets"):
                     self._reset_stage()
@@ -245,7 +227,7 @@ class WarpEnv(RLEnv):
                 self._observe_reset_stage()
             self._make_changes()
             write_observations(self._observations, before, ~mask)
-        self.extras = {"log": self._log.values()}
+        self.extras = {"log": self.log.values()}
         return self.get_observations(), self.extras
 
     def _seed(self, seed: int) -> None:
