@@ -33,5 +33,5 @@ def test_every_row_names_tests_that_exist():
         named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", tests)
         assert named or tests.startswith("no test:"), row
         for file, test in named:
-            (path,) = ROOT.glob(f"source/*/tests/{file}")
+            (path,) = ROOT.glob(f"source/*/tests/**/{file}")
             assert re.search(rf"def {test}\(", path.read_text()), f"{row}: {file}::{test}"

@@ -10,7 +10,8 @@ import pytest
 import torch
 import warp as wp
 
-from lab_warp import CaptureContext, CapturedStage, WarpRng, rng_model
+from lab_warp import CaptureContext, CapturedStage, WarpRng
+from lab_warp.testing import rng_model
 
 
 @wp.kernel

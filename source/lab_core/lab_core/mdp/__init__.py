@@ -12,17 +12,19 @@ from lab_core.mdp.actions import (
     RelativeJointPositionAction,
     RelativeJointPositionActionCfg,
 )
-from lab_core.mdp.commands import (
+from lab_core.mdp.commands_null import (
     NullCommand,
     NullCommandCfg,
-    UniformVelocityCommand,
-    UniformVelocityCommandCfg,
-    UniformVelocityRanges,
 )
 from lab_core.mdp.commands_settable import (
     CommandComponent,
     SettableCommandTerm,
     settable_commands,
+)
+from lab_core.mdp.commands_velocity import (
+    UniformVelocityCommand,
+    UniformVelocityCommandCfg,
+    UniformVelocityRanges,
 )
 from lab_core.mdp.curriculums import (
     modify_reward_weight,
@@ -96,7 +98,7 @@ from lab_core.mdp.rewards import (
     track_lin_vel_xy_exp,
     undesired_contacts,
 )
-from lab_core.mdp.sensors import (
+from lab_core.mdp.scene_sensor_cfg import (
     SceneSensorCfg,
     peak_contact_force,
     sensor_data,

@@ -9,7 +9,7 @@ import torch
 
 from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg
-from lab_core.mdp.sensors import SceneSensorCfg, sensor_data
+from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, sensor_data
 from lab_core.sensors import ImuData, JointWrenchData, RayCasterData
 
 _ROBOT = SceneEntityCfg("robot")

@@ -10,7 +10,7 @@ import torch
 from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg
 from lab_core.math import wrap_to_pi
-from lab_core.mdp.sensors import SceneSensorCfg, peak_contact_force, sensor_data
+from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force, sensor_data
 from lab_core.sensors import ContactSensorData, RayCasterData
 
 _ROBOT = SceneEntityCfg("robot")

@@ -6,7 +6,7 @@ import torch
 
 from lab_core.env import Env
 from lab_core.managers import SceneEntityCfg
-from lab_core.mdp.sensors import SceneSensorCfg, peak_contact_force
+from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force
 
 _ROBOT = SceneEntityCfg("robot")
 

@@ -1,4 +1,4 @@
-"""Twins of :mod:`lab_core.mdp.commands`, which says what they do.
+"""Twins of :mod:`lab_core.mdp.commands_velocity`, which says what they do.
 
 Ranges and shares live on the device: a new configuration, and a command that a person fixes, act without a new
 recording. Only environments that get a new command draw, each from its own stream: the time until the next one, then

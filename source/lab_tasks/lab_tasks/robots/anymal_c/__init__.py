@@ -6,7 +6,7 @@ from typing import Literal
 
 from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationCfg, InitialStateCfg
-from lab_tasks.assets.full_mesh import with_full_meshes
+from lab_tasks.downloads.full_mesh import with_full_meshes
 from lab_tasks.robots.anymal_c.drives import Drive, anydrive_cfg
 
 _ASSETS = {

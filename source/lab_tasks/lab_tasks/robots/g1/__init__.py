@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg
-from lab_tasks.assets.full_mesh import with_full_meshes
+from lab_tasks.downloads.full_mesh import with_full_meshes
 
 _ASSET = "lab_tasks:robots/g1/g1.xml"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab_core.scene import ArticulationCfg, DCMotorActuatorCfg, InitialStateCfg
-from lab_tasks.assets.full_mesh import with_full_meshes
+from lab_tasks.downloads.full_mesh import with_full_meshes
 
 _ASSET = "lab_tasks:robots/go2/go2.xml"
 

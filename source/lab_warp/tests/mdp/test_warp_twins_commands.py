@@ -14,9 +14,9 @@ from lab_core import mdp
 from lab_core.managers import CommandTermCfg, TermError
 from lab_core.mdp import NullCommandCfg, UniformVelocityCommandCfg, UniformVelocityRanges
 from lab_core.state import named_tensors
-from lab_warp import CaptureContext, CapturedStage, rng_model
+from lab_warp import CaptureContext, CapturedStage
 from lab_warp.mdp.observations import generated_commands  # registers all twins
-from lab_warp.testing import FakeEnv
+from lab_warp.testing import FakeEnv, rng_model
 from lab_warp.twins import find_twin
 
 MANY = 4096

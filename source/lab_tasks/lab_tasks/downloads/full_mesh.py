@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lab_core.errors import ConfigError
-from lab_tasks.assets.menagerie import find_model, how_to_get
+from lab_tasks.downloads.menagerie import find_model, how_to_get
 
 if TYPE_CHECKING:
     import mujoco
@@ -51,9 +51,9 @@ def with_full_meshes(robot: str, asset: str, menagerie: Path | None = None) -> s
     The file is written to ``lab/assets`` in the user's cache folder. It names the meshes where they are.
 
     Args:
-        robot: Name of the robot, as in :data:`lab_tasks.assets.menagerie.MODELS`.
+        robot: Name of the robot, as in :data:`lab_tasks.downloads.menagerie.MODELS`.
         asset: Our model of it, ``package:path/inside/package``. Its visual shapes have a class ``visual...``.
-        menagerie: A checkout of the menagerie, see :func:`lab_tasks.assets.menagerie.places`.
+        menagerie: A checkout of the menagerie, see :func:`lab_tasks.downloads.menagerie.places`.
 
     Raises:
         ConfigError: the model is not there, lacks files, or does not fit ours.

@@ -8,7 +8,7 @@ from pathlib import Path
 from lab_core.cli.console import print_error, print_table
 from lab_core.cli.overrides import parse
 from lab_core.errors import ConfigError, unknown_name_message
-from lab_tasks.assets import menagerie
+from lab_tasks.downloads import menagerie
 
 _EXAMPLE = 'lab play Lab-Velocity-Flat-Go2 --env.scene.entities.robot.asset "$(lab assets path go2)"'
 _USAGE = f"""usage: lab assets list [--menagerie DIR]
@@ -66,7 +66,7 @@ def _list(folder: Path | None) -> int:
 
 
 def _path(robot: str, folder: Path | None) -> str:
-    from lab_tasks.assets.full_mesh import with_full_meshes
+    from lab_tasks.downloads.full_mesh import with_full_meshes
     from lab_tasks.robots import anymal_c_cfg, g1_cfg, go2_cfg
 
     ours = {"anymal_c": anymal_c_cfg(drive="dc_motor"), "g1": g1_cfg(), "go2": go2_cfg()}

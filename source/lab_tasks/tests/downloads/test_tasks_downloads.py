@@ -22,8 +22,8 @@ from lab_core.errors import ConfigError
 from lab_core.scene import SceneCfg
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
-from lab_tasks.assets.full_mesh import with_full_meshes
-from lab_tasks.assets.menagerie import MODELS, find_model
+from lab_tasks.downloads.full_mesh import with_full_meshes
+from lab_tasks.downloads.menagerie import MODELS, find_model
 from lab_tasks.robots import anymal_c_cfg, g1_cfg, go2_cfg
 
 ROBOTS = {

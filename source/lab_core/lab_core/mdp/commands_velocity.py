@@ -1,4 +1,4 @@
-"""Commands that need no terrain."""
+"""Commands of a velocity to move at."""
 
 from __future__ import annotations
 
@@ -8,44 +8,12 @@ import torch
 
 from lab_core.config import MISSING
 from lab_core.env import Env
-from lab_core.managers import CommandTerm, CommandTermCfg, TermError
+from lab_core.managers import CommandTermCfg, TermError
 from lab_core.managers.manager_base import check_range
 from lab_core.masks import masked_copy_
 from lab_core.math import wrap_to_pi
 from lab_core.mdp.commands_settable import CommandComponent, SettableCommandTerm
 from lab_core.sampling import uniform
-
-
-@dataclass(kw_only=True)
-class NullCommandCfg(CommandTermCfg):
-    """See :class:`NullCommand`."""
-
-    resampling_time_range: tuple[float, float] = (1e9, 1e9)
-    """No command is drawn in any run [s]."""
-
-    def build(self, env: Env) -> NullCommand:
-        return NullCommand(self, env)
-
-
-class NullCommand(CommandTerm):
-    """A command without components (N, 0), for tasks that ask nothing but keep the term's place."""
-
-    def __init__(self, cfg: NullCommandCfg, env: Env) -> None:
-        super().__init__(cfg, env)
-        self._command = torch.zeros(env.num_envs, 0, device=env.device)
-
-    @property
-    def command(self) -> torch.Tensor:
-        return self._command
-
-    def _resample(self, mask: torch.Tensor) -> None:
-        pass
-
-    def _update_command(self, mask: torch.Tensor) -> None:
-        pass
-
-    def update_metrics(self) -> None:
-        pass
 
 
 @dataclass(kw_only=True)

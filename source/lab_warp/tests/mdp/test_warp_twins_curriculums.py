@@ -11,8 +11,8 @@ import lab_warp.mdp  # noqa: F401  (registers the twins)
 from lab_core import mdp
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.terrain import TerrainLevels
-from lab_warp import CaptureContext, CapturedStage, rng_model
-from lab_warp.testing import FakeEnv, check_signature
+from lab_warp import CaptureContext, CapturedStage
+from lab_warp.testing import FakeEnv, check_signature, rng_model
 from lab_warp.twins import find_twin
 
 LEVELS, TYPES = 6, 3

@@ -11,8 +11,7 @@ import torch
 import lab_warp.mdp  # noqa: F401  (registers the twins)
 from lab_core import mdp
 from lab_core.managers import SceneEntityCfg
-from lab_warp import rng_model
-from lab_warp.testing import CapturedEvent, FakeEnv, TwinCase, check_event_twin, check_signature, twins_in
+from lab_warp.testing import CapturedEvent, FakeEnv, TwinCase, check_event_twin, check_signature, rng_model, twins_in
 from lab_warp.testing.twin_gate import BoundTerm
 from lab_warp.twins import find_twin
 

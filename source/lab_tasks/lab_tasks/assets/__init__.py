@@ -1,1 +1,0 @@
-"""Models of other people that robots can wear: found where the user keeps them, never downloaded."""
