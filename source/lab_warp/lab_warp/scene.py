@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import warp as wp
+
+from lab_warp.env import WarpEnv
 
 if TYPE_CHECKING:
     from lab_core.scene import ArticulationData
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 wp.set_module_options({"enable_backward": False})
 
 
-def write_default_state(env: Any, mask: wp.array) -> None:
+def write_default_state(env: WarpEnv, mask: wp.array) -> None:
     """Puts every entity into its default state at the environments' origins and clears its targets and efforts.
 
     Twin of :meth:`lab_core.scene.Articulation.write_default_state` for all entities: one launch per entity.
@@ -30,7 +32,7 @@ def write_default_state(env: Any, mask: wp.array) -> None:
         _write_entity(env, mask, entity.data)
 
 
-def _write_entity(env: Any, mask: wp.array, data: ArticulationData) -> None:
+def _write_entity(env: WarpEnv, mask: wp.array, data: ArticulationData) -> None:
     view = data.warp
     wp.launch(
         _write_default_state,

@@ -15,6 +15,7 @@ import warp as wp
 from lab_core.managers import ManagerTermBase, RewardTermCfg, SceneEntityCfg
 from lab_tasks.ant import mdp
 from lab_tasks.ant.mdp import Target
+from lab_warp.env import ManagerBasedWarpEnv, WarpEnv
 from lab_warp.mdp.functions import at_least_zero, norm2, normalized_position, wrap_to_pi
 from lab_warp.mdp.rotations import euler_xyz_from_quat, quat_apply
 from lab_warp.twins import twin_of
@@ -28,23 +29,23 @@ _ROBOT = SceneEntityCfg("robot")
 
 
 @twin_of(mdp.base_yaw_roll)
-def base_yaw_roll(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def base_yaw_roll(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _yaw_roll, out, env.scene[asset_cfg.name].data.warp.root_link_pose_w)
 
 
 @twin_of(mdp.base_angle_to_target)
-def base_angle_to_target(env: Any, out: wp.array, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def base_angle_to_target(env: WarpEnv, out: wp.array, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     data = env.scene[asset_cfg.name].data.warp
     _launch(env, _angle_to_target, out, *_course(env, target_pos, asset_cfg), data.heading_w)
 
 
 @twin_of(mdp.base_up_proj)
-def base_up_proj(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def base_up_proj(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _up_proj, out, env.scene[asset_cfg.name].data.warp.projected_gravity_b)
 
 
 @twin_of(mdp.base_heading_proj)
-def base_heading_proj(env: Any, out: wp.array, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def base_heading_proj(env: WarpEnv, out: wp.array, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _heading_proj, out, *_course(env, target_pos, asset_cfg))
 
 
@@ -53,7 +54,7 @@ def base_heading_proj(env: Any, out: wp.array, target_pos: Target, asset_cfg: Sc
 
 @twin_of(mdp.progress_reward)
 class progress_reward(ManagerTermBase):
-    def __init__(self, cfg: RewardTermCfg, env: Any) -> None:
+    def __init__(self, cfg: RewardTermCfg, env: WarpEnv) -> None:
         super().__init__(cfg, env)
         self._position = torch.zeros(env.num_envs, 2, device=env.device)
         self._position_wp = wp.from_torch(self._position, dtype=wp.vec2)
@@ -62,33 +63,33 @@ class progress_reward(ManagerTermBase):
         pose = self._env.scene[self.cfg.params["asset_cfg"].name].data.warp.root_link_pose_w
         _launch(self._env, _remember, self._position_wp, mask, pose)
 
-    def __call__(self, env: Any, out: wp.array, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+    def __call__(self, env: WarpEnv, out: wp.array, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
         course = _course(env, target_pos, asset_cfg)
         non_finite = wp.from_torch(env.physics.non_finite)
         _launch(env, _progress, out, *course, non_finite, env.step_dt, self._position_wp)
 
 
 @twin_of(mdp.upright_posture_bonus)
-def upright_posture_bonus(env: Any, out: wp.array, threshold: float, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def upright_posture_bonus(env: WarpEnv, out: wp.array, threshold: float, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _upright, out, env.scene[asset_cfg.name].data.warp.projected_gravity_b, threshold)
 
 
 @twin_of(mdp.move_to_target_bonus)
 def move_to_target_bonus(
-    env: Any, out: wp.array, threshold: float, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT
+    env: WarpEnv, out: wp.array, threshold: float, target_pos: Target, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     _launch(env, _move_to_target, out, *_course(env, target_pos, asset_cfg), threshold)
 
 
 @twin_of(mdp.power_consumption)
-def power_consumption(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def power_consumption(env: ManagerBasedWarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     velocity = env.scene[asset_cfg.name].data.warp.joint_vel
     _launch(env, _power, out, env.action_manager.warp.action, velocity, joint_index(asset_cfg))
 
 
 @twin_of(mdp.joint_pos_limits_penalty_ratio)
 def joint_pos_limits_penalty_ratio(
-    env: Any, out: wp.array, threshold: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: WarpEnv, out: wp.array, threshold: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     data, ids = env.scene[asset_cfg.name].data.warp, joint_index(asset_cfg)
     _launch(env, _limits, out, data.joint_pos, data.soft_joint_pos_limits, ids, threshold, 1.0 - threshold)
@@ -97,11 +98,11 @@ def joint_pos_limits_penalty_ratio(
 # Kernels, one thread per environment ------------------------------------------------------------------------------
 
 
-def _launch(env: Any, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
+def _launch(env: WarpEnv, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
     wp.launch(kernel, dim=env.num_envs, inputs=inputs, outputs=[out], device=env.wp_device)
 
 
-def _course(env: Any, target_pos: Target, asset_cfg: SceneEntityCfg) -> tuple[wp.array, wp.array, wp.vec2]:
+def _course(env: WarpEnv, target_pos: Target, asset_cfg: SceneEntityCfg) -> tuple[wp.array, wp.array, wp.vec2]:
     """Returns what :func:`vector_to_target` takes."""
     target = wp.vec2(target_pos[0], target_pos[1])
     return env.scene[asset_cfg.name].data.warp.root_link_pose_w, env.warp.env_origins, target

@@ -12,6 +12,7 @@ import warp as wp
 
 from lab_core.managers.built_term_manager import BuiltTerm, BuiltTermManager
 from lab_warp.capture import eager
+from lab_warp.env import WarpEnv
 from lab_warp.managers.terms import Island
 from lab_warp.twins import find_twin
 
@@ -25,12 +26,12 @@ class WarpBuiltTerms(BuiltTermManager[TermT]):
     twin, is ``term.warp.<property>``: a copy at one address, since torch code may make a new tensor in every call.
     """
 
-    _env: Any
+    _env: WarpEnv
     _shared: ClassVar[str]
     """The property of a term that twins of other terms read, as float32."""
     _state_exclude = ("_copies",)
 
-    def __init__(self, cfg: Mapping[str, Any], env: Any) -> None:
+    def __init__(self, cfg: Mapping[str, Any], env: WarpEnv) -> None:
         super().__init__(cfg, env)
         self._copies: dict[str, torch.Tensor] = {}
         for name, term in self._terms.items():

@@ -11,13 +11,14 @@ Scale, offset and clip live on the device: a new configuration acts without a ne
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import warp as wp
 
 from lab_core import mdp
 from lab_core.mdp import JointAction, JointActionCfg
+from lab_warp.env import WarpEnv
 from lab_warp.mdp.functions import clamp, multiply_add
 from lab_warp.twins import twin_of
 from lab_warp.views import joint_index, share
@@ -32,14 +33,14 @@ class JointActionWarp(JointAction):
         warp: ``raw_actions`` and ``processed_actions`` (N, action_dim) float32, and the coefficients.
     """
 
-    _env: Any
+    _env: WarpEnv
     _target: ClassVar[str]
     """Buffer of the articulation that the action drives."""
     _default_values: ClassVar[str] = "default_joint_pos"
     """Buffer that is added where the configuration has ``use_default_offset``."""
     _state_exclude = ("_adds_default",)
 
-    def __init__(self, cfg: JointActionCfg, env: Any) -> None:
+    def __init__(self, cfg: JointActionCfg, env: WarpEnv) -> None:
         self._adds_default = torch.zeros(1, dtype=torch.bool, device=env.device)
         super().__init__(cfg, env)
         names = ("_raw_actions", "_processed_actions", "_scale", "_offset", "_low", "_high", "_adds_default")

@@ -21,6 +21,7 @@ import warp as wp
 
 from lab_core import mdp
 from lab_core.mdp import NullCommandCfg, UniformVelocityCommandCfg
+from lab_warp.env import WarpEnv
 from lab_warp.mdp.functions import clamp, norm2, wrap_to_pi
 from lab_warp.reductions import masked_means
 from lab_warp.timers import ran_out
@@ -34,10 +35,10 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 class NullCommandWarp(mdp.NullCommand):
     """``warp.command`` is (N, 0) float32."""
 
-    _env: Any
+    _env: WarpEnv
     _state_exclude = ("_time_range",)
 
-    def __init__(self, cfg: NullCommandCfg, env: Any) -> None:
+    def __init__(self, cfg: NullCommandCfg, env: WarpEnv) -> None:
         self._time_range = torch.zeros(2, device=env.device)
         super().__init__(cfg, env)
         self.set_cfg(cfg)
@@ -127,11 +128,11 @@ _NUM_RANGES = 5
 class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
     """``warp.command`` is (N, 3) float32: what the policy follows, drawn or fixed by a person."""
 
-    _env: Any
+    _env: WarpEnv
     _settings = ("heading_command", "heading_control_stiffness", "rel_heading_envs", "rel_standing_envs")
     _state_exclude = ("_ranges", "_is_fixed", *(f"_{name}" for name in _settings))
 
-    def __init__(self, cfg: UniformVelocityCommandCfg, env: Any) -> None:
+    def __init__(self, cfg: UniformVelocityCommandCfg, env: WarpEnv) -> None:
         self._ranges = torch.zeros(_NUM_RANGES, 2, device=env.device)
         self._is_fixed = torch.zeros(1, dtype=torch.bool, device=env.device)
         self._heading_command = torch.zeros(1, dtype=torch.bool, device=env.device)

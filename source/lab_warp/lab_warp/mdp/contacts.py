@@ -15,6 +15,7 @@ from lab_core import mdp
 from lab_core.managers import SceneEntityCfg
 from lab_core.mdp import SceneSensorCfg, sensor_data
 from lab_core.sensors import ContactSensorData
+from lab_warp.env import ManagerBasedWarpEnv, WarpEnv
 from lab_warp.mdp.functions import at_least_zero, greater, norm2
 from lab_warp.twins import twin_of
 from lab_warp.views import body_index
@@ -23,7 +24,9 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
 @twin_of(mdp.feet_air_time)
-def feet_air_time(env: Any, out: wp.array, command_name: str, sensor_cfg: SceneSensorCfg, threshold: float) -> None:
+def feet_air_time(
+    env: ManagerBasedWarpEnv, out: wp.array, command_name: str, sensor_cfg: SceneSensorCfg, threshold: float
+) -> None:
     contacts = sensor_data(env, sensor_cfg, ContactSensorData)
     _launch(
         env,
@@ -39,27 +42,27 @@ def feet_air_time(env: Any, out: wp.array, command_name: str, sensor_cfg: SceneS
 
 
 @twin_of(mdp.feet_slide)
-def feet_slide(env: Any, out: wp.array, sensor_cfg: SceneSensorCfg, asset_cfg: SceneEntityCfg) -> None:
+def feet_slide(env: WarpEnv, out: wp.array, sensor_cfg: SceneSensorCfg, asset_cfg: SceneEntityCfg) -> None:
     velocities = env.scene[asset_cfg.name].data.warp.body_com_vel_w
     _launch(env, _slide, out, *_history(env, sensor_cfg), velocities, body_index(asset_cfg))
 
 
 @twin_of(mdp.undesired_contacts)
-def undesired_contacts(env: Any, out: wp.array, threshold: float, sensor_cfg: SceneSensorCfg) -> None:
+def undesired_contacts(env: WarpEnv, out: wp.array, threshold: float, sensor_cfg: SceneSensorCfg) -> None:
     _launch(env, _count_touched, out, *_history(env, sensor_cfg), threshold)
 
 
 @twin_of(mdp.contact_forces)
-def contact_forces(env: Any, out: wp.array, threshold: float, sensor_cfg: SceneSensorCfg) -> None:
+def contact_forces(env: WarpEnv, out: wp.array, threshold: float, sensor_cfg: SceneSensorCfg) -> None:
     _launch(env, _sum_excesses, out, *_history(env, sensor_cfg), threshold)
 
 
 @twin_of(mdp.illegal_contact)
-def illegal_contact(env: Any, out: wp.array, threshold: float, sensor_cfg: SceneSensorCfg) -> None:
+def illegal_contact(env: WarpEnv, out: wp.array, threshold: float, sensor_cfg: SceneSensorCfg) -> None:
     _launch(env, _is_touched, out, *_history(env, sensor_cfg), threshold)
 
 
-def _history(env: Any, sensor_cfg: SceneSensorCfg) -> tuple[wp.array, wp.array]:
+def _history(env: WarpEnv, sensor_cfg: SceneSensorCfg) -> tuple[wp.array, wp.array]:
     """Returns the forces (N, H, B) and the columns to look at."""
     return sensor_data(env, sensor_cfg, ContactSensorData).warp.net_forces_w_history, body_index(sensor_cfg)
 
@@ -67,7 +70,7 @@ def _history(env: Any, sensor_cfg: SceneSensorCfg) -> tuple[wp.array, wp.array]:
 # Kernels, one thread per environment ------------------------------------------------------------------------------
 
 
-def _launch(env: Any, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
+def _launch(env: WarpEnv, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
     wp.launch(kernel, dim=env.num_envs, inputs=inputs, outputs=[out], device=env.wp_device)
 
 

@@ -10,12 +10,11 @@ Curricula that change configurations have none: they work on the host.
 
 from __future__ import annotations
 
-from typing import Any
-
 import warp as wp
 
 from lab_core import mdp
 from lab_core.managers import SceneEntityCfg, TermError
+from lab_warp.env import ManagerBasedWarpEnv
 from lab_warp.mdp.functions import norm2
 from lab_warp.reductions import mean_of_integers
 from lab_warp.twins import twin_of
@@ -27,7 +26,7 @@ _ROBOT = SceneEntityCfg("robot")
 
 @twin_of(mdp.terrain_levels_vel)
 def terrain_levels_vel(
-    env: Any, mask: wp.array, out: wp.array, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedWarpEnv, mask: wp.array, out: wp.array, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     """Environments that it may move draw a level each, used or not."""
     levels, ground = env.scene.terrain, env.physics.terrain

@@ -11,8 +11,6 @@ other; x, y, z, roll, pitch and yaw of a pose, then of a velocity. A range witho
 
 from __future__ import annotations
 
-from typing import Any
-
 import warp as wp
 
 from lab_core import mdp
@@ -20,6 +18,7 @@ from lab_core.errors import LabError
 from lab_core.managers import SceneEntityCfg
 from lab_core.managers.manager_base import check_range
 from lab_core.scene import ArticulationData
+from lab_warp.env import WarpEnv
 from lab_warp.mdp.draws import bounds, uniform
 from lab_warp.mdp.functions import clamp
 from lab_warp.mdp.rotations import quat_from_euler_xyz, quat_mul
@@ -35,7 +34,7 @@ _Range = tuple[float, float]
 
 
 @twin_of(mdp.reset_scene_to_default)
-def reset_scene_to_default(env: Any, mask: wp.array) -> None:
+def reset_scene_to_default(env: WarpEnv, mask: wp.array) -> None:
     write_default_state(env, mask)
 
 
@@ -44,7 +43,7 @@ def reset_scene_to_default(env: Any, mask: wp.array) -> None:
 
 @twin_of(mdp.reset_joints_by_offset)
 def reset_joints_by_offset(
-    env: Any,
+    env: WarpEnv,
     mask: wp.array,
     position_range: _Range,
     velocity_range: _Range,
@@ -55,7 +54,7 @@ def reset_joints_by_offset(
 
 @twin_of(mdp.reset_joints_by_scale)
 def reset_joints_by_scale(
-    env: Any,
+    env: WarpEnv,
     mask: wp.array,
     position_range: _Range,
     velocity_range: _Range,
@@ -65,7 +64,7 @@ def reset_joints_by_scale(
 
 
 def _reset_joints(
-    env: Any,
+    env: WarpEnv,
     mask: wp.array,
     position_range: _Range,
     velocity_range: _Range,
@@ -134,7 +133,7 @@ def _draw_joint_state(
 
 @twin_of(mdp.reset_root_state_uniform)
 def reset_root_state_uniform(
-    env: Any,
+    env: WarpEnv,
     mask: wp.array,
     pose_range: dict[str, _Range],
     velocity_range: dict[str, _Range],
@@ -190,7 +189,7 @@ def _draw_root_state(
 
 @twin_of(mdp.push_by_setting_velocity)
 def push_by_setting_velocity(
-    env: Any,
+    env: WarpEnv,
     mask: wp.array,
     velocity_range: dict[str, _Range],
     asset_cfg: SceneEntityCfg = _ROBOT,
@@ -224,7 +223,7 @@ def _push(
     written[env] = True
 
 
-def _floating_base(env: Any, asset_cfg: SceneEntityCfg, what: str) -> ArticulationData:
+def _floating_base(env: WarpEnv, asset_cfg: SceneEntityCfg, what: str) -> ArticulationData:
     data = env.scene[asset_cfg.name].data
     if data.fixed_base:
         raise LabError(f"Cannot write the root {what} of {asset_cfg.name!r}: its base is fixed to the world.")

@@ -11,14 +11,13 @@ friction of all joints first. A range without width draws too.
 
 from __future__ import annotations
 
-from typing import Any
-
 import warp as wp
 
 from lab_core import mdp
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.managers.manager_base import check_range
 from lab_core.mdp.events_properties import MIN_FRICTION, MIN_MASS_SHARE, Distribution, Operation, Params
+from lab_warp.env import WarpEnv
 from lab_warp.mdp.draws import GAUSSIAN, Draw, bounds, draw_of, drawn, uniform
 from lab_warp.mdp.functions import at_least_zero, greater
 from lab_warp.twins import twin_of
@@ -36,7 +35,7 @@ _MIN_MASS_SHARE = wp.constant(MIN_MASS_SHARE)
 class randomize_actuator_gains(mdp.randomize_actuator_gains):
     def __call__(
         self,
-        env: Any,
+        env: WarpEnv,
         mask: wp.array,
         stiffness_distribution_params: Params | None = None,
         damping_distribution_params: Params | None = None,
@@ -56,7 +55,7 @@ class randomize_actuator_gains(mdp.randomize_actuator_gains):
 class randomize_joint_parameters(mdp.randomize_joint_parameters):
     def __call__(
         self,
-        env: Any,
+        env: WarpEnv,
         mask: wp.array,
         friction_distribution_params: Params | None = None,
         armature_distribution_params: Params | None = None,
@@ -73,7 +72,7 @@ class randomize_joint_parameters(mdp.randomize_joint_parameters):
                 env.physics.notify(asset_cfg.name, name)
 
 
-def _randomize_joints(env: Any, mask: wp.array, asset_cfg: SceneEntityCfg, name: str, how: Draw) -> None:
+def _randomize_joints(env: WarpEnv, mask: wp.array, asset_cfg: SceneEntityCfg, name: str, how: Draw) -> None:
     entity = env.scene[asset_cfg.name]
     wp.launch(
         _draw_joints,
@@ -112,7 +111,7 @@ def _draw_joints(
 class randomize_rigid_body_mass(mdp.randomize_rigid_body_mass):
     def __call__(
         self,
-        env: Any,
+        env: WarpEnv,
         mask: wp.array,
         mass_distribution_params: Params,
         operation: Operation,
@@ -172,7 +171,7 @@ def _draw_masses(
 
 @twin_of(mdp.randomize_rigid_body_com)
 def randomize_rigid_body_com(
-    env: Any,
+    env: WarpEnv,
     mask: wp.array,
     com_range: dict[str, tuple[float, float]],
     asset_cfg: SceneEntityCfg = _ROBOT,
@@ -217,7 +216,7 @@ def _draw_coms(
 
 @twin_of(mdp.randomize_rigid_body_material)
 def randomize_rigid_body_material(
-    env: Any,
+    env: WarpEnv,
     mask: wp.array,
     friction_range: tuple[float, float],
     per_body: bool = False,
@@ -263,7 +262,7 @@ def _draw_frictions(
 
 @twin_of(mdp.apply_external_force_torque)
 def apply_external_force_torque(
-    env: Any,
+    env: WarpEnv,
     mask: wp.array,
     force_range: tuple[float, float],
     torque_range: tuple[float, float],

@@ -12,19 +12,20 @@ from typing import Any
 import warp as wp
 
 from lab_core import mdp
+from lab_warp.env import ManagerBasedWarpEnv, WarpEnv
 from lab_warp.twins import twin_of
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
 @twin_of(mdp.survived)
-def survived(env: Any, out: wp.array) -> None:
+def survived(env: ManagerBasedWarpEnv, out: wp.array) -> None:
     _launch(env, _survived, out, env.termination_manager.warp.time_outs)
 
 
 @twin_of(mdp.velocity_tracked)
 def velocity_tracked(
-    env: Any, out: wp.array, command_name: str, max_error_xy: float = 0.5, max_error_yaw: float = 0.4
+    env: ManagerBasedWarpEnv, out: wp.array, command_name: str, max_error_xy: float = 0.5, max_error_yaw: float = 0.4
 ) -> None:
     errors = env.command_manager.get_term(command_name).metrics
     xy, yaw = (wp.from_torch(errors[name]) for name in ("error_vel_xy", "error_vel_yaw"))
@@ -34,7 +35,7 @@ def velocity_tracked(
 # Kernels, one thread per environment ------------------------------------------------------------------------------
 
 
-def _launch(env: Any, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
+def _launch(env: WarpEnv, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
     wp.launch(kernel, dim=env.num_envs, inputs=inputs, outputs=[out], device=env.wp_device)
 
 

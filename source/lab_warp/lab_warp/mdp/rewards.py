@@ -15,6 +15,7 @@ from lab_core import mdp
 from lab_core.managers import SceneEntityCfg
 from lab_core.mdp import SceneSensorCfg, sensor_data
 from lab_core.sensors import RayCasterData
+from lab_warp.env import ManagerBasedWarpEnv, WarpEnv
 from lab_warp.mdp.functions import at_least_zero, square, wrap_to_pi
 from lab_warp.twins import twin_of
 from lab_warp.views import joint_index
@@ -27,17 +28,17 @@ _ROBOT = SceneEntityCfg("robot")
 
 
 @twin_of(mdp.is_alive)
-def is_alive(env: Any, out: wp.array) -> None:
+def is_alive(env: ManagerBasedWarpEnv, out: wp.array) -> None:
     _launch(env, _where, out, env.termination_manager.warp.terminated, 0.0, 1.0)
 
 
 @twin_of(mdp.is_terminated)
-def is_terminated(env: Any, out: wp.array) -> None:
+def is_terminated(env: ManagerBasedWarpEnv, out: wp.array) -> None:
     _launch(env, _where, out, env.termination_manager.warp.terminated, 1.0, 0.0)
 
 
 @twin_of(mdp.terminated_penalty)
-def terminated_penalty(env: Any, out: wp.array) -> None:
+def terminated_penalty(env: ManagerBasedWarpEnv, out: wp.array) -> None:
     _launch(env, _where, out, env.termination_manager.warp.terminated, 1.0 / env.step_dt, 0.0)
 
 
@@ -45,39 +46,39 @@ def terminated_penalty(env: Any, out: wp.array) -> None:
 
 
 @twin_of(mdp.joint_torques_l2)
-def joint_torques_l2(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def joint_torques_l2(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _sum_squares, out, env.scene[asset_cfg.name].data.warp.applied_effort, joint_index(asset_cfg))
 
 
 @twin_of(mdp.joint_vel_l1)
-def joint_vel_l1(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def joint_vel_l1(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _sum_magnitudes, out, env.scene[asset_cfg.name].data.warp.joint_vel, joint_index(asset_cfg))
 
 
 @twin_of(mdp.joint_vel_l2)
-def joint_vel_l2(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def joint_vel_l2(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _sum_squares, out, env.scene[asset_cfg.name].data.warp.joint_vel, joint_index(asset_cfg))
 
 
 @twin_of(mdp.joint_acc_l2)
-def joint_acc_l2(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def joint_acc_l2(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _sum_squares, out, env.scene[asset_cfg.name].data.warp.joint_acc, joint_index(asset_cfg))
 
 
 @twin_of(mdp.joint_deviation_l1)
-def joint_deviation_l1(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def joint_deviation_l1(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     data = env.scene[asset_cfg.name].data.warp
     _launch(env, _sum_distances, out, data.joint_pos, data.default_joint_pos, joint_index(asset_cfg))
 
 
 @twin_of(mdp.joint_pos_limits)
-def joint_pos_limits(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def joint_pos_limits(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     data = env.scene[asset_cfg.name].data.warp
     _launch(env, _sum_excesses, out, data.joint_pos, data.soft_joint_pos_limits, joint_index(asset_cfg))
 
 
 @twin_of(mdp.joint_pos_target_l2)
-def joint_pos_target_l2(env: Any, out: wp.array, target: float, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def joint_pos_target_l2(env: WarpEnv, out: wp.array, target: float, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     position = env.scene[asset_cfg.name].data.warp.joint_pos
     _launch(env, _sum_squared_angles, out, position, target, joint_index(asset_cfg))
 
@@ -86,13 +87,13 @@ def joint_pos_target_l2(env: Any, out: wp.array, target: float, asset_cfg: Scene
 
 
 @twin_of(mdp.action_rate_l2)
-def action_rate_l2(env: Any, out: wp.array) -> None:
+def action_rate_l2(env: ManagerBasedWarpEnv, out: wp.array) -> None:
     actions = env.action_manager.warp
     _launch(env, _action_rate, out, actions.action, actions.prev_action)
 
 
 @twin_of(mdp.action_l2)
-def action_l2(env: Any, out: wp.array) -> None:
+def action_l2(env: ManagerBasedWarpEnv, out: wp.array) -> None:
     _launch(env, _action, out, env.action_manager.warp.action)
 
 
@@ -100,23 +101,23 @@ def action_l2(env: Any, out: wp.array) -> None:
 
 
 @twin_of(mdp.lin_vel_z_l2)
-def lin_vel_z_l2(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def lin_vel_z_l2(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _squared_z, out, env.scene[asset_cfg.name].data.warp.root_com_lin_vel_b)
 
 
 @twin_of(mdp.ang_vel_xy_l2)
-def ang_vel_xy_l2(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def ang_vel_xy_l2(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _squared_xy, out, env.scene[asset_cfg.name].data.warp.root_ang_vel_b)
 
 
 @twin_of(mdp.flat_orientation_l2)
-def flat_orientation_l2(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def flat_orientation_l2(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _squared_xy, out, env.scene[asset_cfg.name].data.warp.projected_gravity_b)
 
 
 @twin_of(mdp.base_height_l2)
 def base_height_l2(
-    env: Any,
+    env: WarpEnv,
     out: wp.array,
     target_height: float,
     asset_cfg: SceneEntityCfg = _ROBOT,
@@ -132,7 +133,7 @@ def base_height_l2(
 
 @twin_of(mdp.track_lin_vel_xy_exp)
 def track_lin_vel_xy_exp(
-    env: Any, out: wp.array, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedWarpEnv, out: wp.array, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     command = env.command_manager.get_term(command_name).warp.command
     _launch(env, _track_xy, out, command, env.scene[asset_cfg.name].data.warp.root_com_lin_vel_b, std**2)
@@ -140,7 +141,7 @@ def track_lin_vel_xy_exp(
 
 @twin_of(mdp.track_ang_vel_z_exp)
 def track_ang_vel_z_exp(
-    env: Any, out: wp.array, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedWarpEnv, out: wp.array, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     command = env.command_manager.get_term(command_name).warp.command
     _launch(env, _track_z, out, command, env.scene[asset_cfg.name].data.warp.root_ang_vel_b, std**2)
@@ -149,7 +150,7 @@ def track_ang_vel_z_exp(
 # Kernels, one thread per environment ------------------------------------------------------------------------------
 
 
-def _launch(env: Any, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
+def _launch(env: WarpEnv, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
     wp.launch(kernel, dim=env.num_envs, inputs=inputs, outputs=[out], device=env.wp_device)
 
 

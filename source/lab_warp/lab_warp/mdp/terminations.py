@@ -13,6 +13,7 @@ import warp as wp
 
 from lab_core import mdp
 from lab_core.managers import SceneEntityCfg
+from lab_warp.env import WarpEnv
 from lab_warp.twins import twin_of
 from lab_warp.views import joint_index
 
@@ -22,39 +23,39 @@ _ROBOT = SceneEntityCfg("robot")
 
 
 @twin_of(mdp.time_out)
-def time_out(env: Any, out: wp.array) -> None:
+def time_out(env: WarpEnv, out: wp.array) -> None:
     _launch(env, _time_out, out, env.warp.episode_length, env.max_episode_length)
 
 
 @twin_of(mdp.joint_pos_out_of_manual_limit)
 def joint_pos_out_of_manual_limit(
-    env: Any, out: wp.array, bounds: tuple[float, float], asset_cfg: SceneEntityCfg = _ROBOT
+    env: WarpEnv, out: wp.array, bounds: tuple[float, float], asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     position = env.scene[asset_cfg.name].data.warp.joint_pos
     _launch(env, _out_of_bounds, out, position, bounds[0], bounds[1], joint_index(asset_cfg))
 
 
 @twin_of(mdp.joint_pos_out_of_limit)
-def joint_pos_out_of_limit(env: Any, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def joint_pos_out_of_limit(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     data = env.scene[asset_cfg.name].data.warp
     _launch(env, _out_of_limits, out, data.joint_pos, data.soft_joint_pos_limits, joint_index(asset_cfg))
 
 
 @twin_of(mdp.root_height_below_minimum)
 def root_height_below_minimum(
-    env: Any, out: wp.array, minimum_height: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: WarpEnv, out: wp.array, minimum_height: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     _launch(env, _below, out, env.scene[asset_cfg.name].data.warp.root_link_pose_w, minimum_height)
 
 
 @twin_of(mdp.bad_orientation)
-def bad_orientation(env: Any, out: wp.array, limit_angle: float, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+def bad_orientation(env: WarpEnv, out: wp.array, limit_angle: float, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
     _launch(env, _tilted, out, env.scene[asset_cfg.name].data.warp.projected_gravity_b, limit_angle)
 
 
 @twin_of(mdp.terrain_out_of_bounds)
 def terrain_out_of_bounds(
-    env: Any, out: wp.array, distance_buffer: float = 3.0, asset_cfg: SceneEntityCfg = _ROBOT
+    env: WarpEnv, out: wp.array, distance_buffer: float = 3.0, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     if env.physics.terrain is None:
         out.zero_()
@@ -67,7 +68,7 @@ def terrain_out_of_bounds(
 # Kernels, one thread per environment ------------------------------------------------------------------------------
 
 
-def _launch(env: Any, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
+def _launch(env: WarpEnv, kernel: wp.Kernel, out: wp.array, *inputs: Any) -> None:
     wp.launch(kernel, dim=env.num_envs, inputs=inputs, outputs=[out], device=env.wp_device)
 
 
