@@ -7,7 +7,8 @@ A class that owns state derives from :class:`Stateful`. Its state is found, not 
 - lists, tuples and dicts of all these,
 - plain Python attributes (counters, flags, lists of numbers) named in the class attribute ``_state_fields``.
 
-Attributes named in ``_state_exclude`` are left out. Other objects (configurations, simulator handles) are never
+What is no state, such as intermediate results and constants, is declared where it is made, by
+:meth:`Stateful.scratch`. What nobody declares is saved. Other objects (configurations, simulator handles) are never
 entered, nor are ``env`` and ``_env``, so that a term's state does not lead up to the whole environment. Two attributes
 that share memory are saved twice and loaded twice, which does no harm.
 """
@@ -18,12 +19,16 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 from lab_core.errors import LabError
+
+_T = TypeVar("_T")
+_SCRATCH = "_scratch_values"
+"""Attribute that holds what :meth:`Stateful.scratch` was given: the values, so that copies keep their meaning."""
 
 
 class StateError(LabError, ValueError):
@@ -37,6 +42,19 @@ class Stateful:
     """Plain Python attributes or properties to save; those of base classes are added."""
     _state_exclude: ClassVar[tuple[str, ...]] = ("env", "_env")
     """Attributes to leave out (scratch, constants, references upwards); those of base classes are added."""
+
+    def scratch(self, value: _T) -> _T:
+        """Leaves an attribute out of the state: ``self._rows = self.scratch(torch.zeros(...))``.
+
+        It holds for this value (a tensor, a list or dict of tensors, a nested :class:`Stateful`) as a whole, and stays
+        alive with this object: for what is made once, not anew in every step. Another value that is assigned to the
+        same attribute is state again.
+
+        Returns:
+            The value.
+        """
+        vars(self).setdefault(_SCRATCH, []).append(value)
+        return value
 
     def state_dict(self) -> dict[str, Any]:
         """Copy of the state: dotted path -> tensor, generator state (uint8 tensor) or plain value.
@@ -74,7 +92,12 @@ class Stateful:
     def _state_items(self) -> Iterable[tuple[str, Any]]:
         """Attributes to search for state. Extend it for state that is no attribute, such as views of foreign memory."""
         exclude = _merged(type(self), "_state_exclude")
-        return [(name, value) for name, value in vars(self).items() if name not in exclude]
+        scratch = {id(value) for value in vars(self).get(_SCRATCH, ())}
+        return [
+            (name, value)
+            for name, value in vars(self).items()
+            if name not in exclude and name != _SCRATCH and id(value) not in scratch
+        ]
 
 
 @contextmanager

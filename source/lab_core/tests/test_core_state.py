@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -65,6 +67,59 @@ def test_the_walk_finds_what_is_state_and_nothing_else():
 
 def test_a_term_does_not_lead_up_to_its_environment():
     assert set(Manager().terms["push"].state_dict()) == {"count", "ranges", "time_left"}
+
+
+class Worker(Stateful):
+    _state_fields = ("count",)
+
+    def __init__(self):
+        self.rows = self.scratch(torch.zeros(2))
+        self.views = self.scratch({"rows": torch.zeros(3), "more": [torch.zeros(1)]})
+        self.helper = self.scratch(Timer())
+        self.first, self.second = self.scratch(torch.zeros(1)), self.scratch(torch.zeros(1))
+        self.kept = {"a": torch.zeros(2), "b": torch.zeros(2)}
+        self.inner = Timer()
+        self.count = 0
+
+
+_WORKER = {"count", "kept.a", "kept.b", "inner.count", "inner.ranges", "inner.time_left"}
+
+
+def test_scratch_is_left_out_of_the_state_and_what_nobody_declared_is_in_it():
+    assert set(Worker().state_dict()) == _WORKER
+
+
+def test_a_value_that_replaces_scratch_is_state():
+    worker = Worker()
+    worker.rows = torch.ones(2)
+    worker.helper = Timer()
+    assert set(worker.state_dict()) == _WORKER | {"rows", "helper.count", "helper.ranges", "helper.time_left"}
+    worker.rows = worker.scratch(torch.ones(2))
+    assert "rows" not in worker.state_dict()
+
+
+def test_scratch_is_that_of_its_owner_and_its_values_keep_their_elements():
+    worker, other = Worker(), Worker()
+    worker.views["rows"].fill_(7.0)
+    other.shared = worker.rows
+    assert set(worker.state_dict()) == _WORKER and set(other.state_dict()) == _WORKER | {"shared"}
+    assert torch.equal(worker.views["rows"], torch.full((3,), 7.0))
+
+
+def test_a_copy_keeps_its_scratch():
+    worker = copy.deepcopy(Worker())
+    assert set(worker.state_dict()) == _WORKER
+    worker.load_state_dict(Worker().state_dict())
+
+
+def test_a_base_class_can_declare_scratch_before_it_is_initialised():
+    class Late(Worker):
+        def __init__(self):
+            self.early = self.scratch(torch.zeros(1))
+            super().__init__()
+            self.late = torch.zeros(1)
+
+    assert set(Late().state_dict()) == _WORKER | {"late"}
 
 
 def _change(manager: Manager) -> None:
