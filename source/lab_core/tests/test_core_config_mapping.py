@@ -61,6 +61,7 @@ class Env:
     kind: type[Noise] = Noise
     file: Path | None = None
     fast: bool = False
+    speed: float | int | str = 1.0
 
 
 def env() -> Env:
@@ -105,6 +106,8 @@ def test_update_from_to_dict_restores():
     [
         ({"scene": {"num_envs": 8}}, lambda cfg: cfg.scene.num_envs, 8),
         ({"scene": {"gravity": [0, 0, -1]}}, lambda cfg: cfg.scene.gravity, (0.0, 0.0, -1.0)),
+        ({"speed": 2}, lambda cfg: (cfg.speed, type(cfg.speed)), (2, int)),
+        ({"speed": 2.0}, lambda cfg: (cfg.speed, type(cfg.speed)), (2.0, float)),
         ({"rewards": {"alive": {"weight": 3}}}, lambda cfg: cfg.rewards["alive"].weight, 3.0),
         ({"rewards": {"alive": {"func": f"{__name__}:track"}}}, lambda cfg: cfg.rewards["alive"].func, track),
         ({"rewards": {"alive": None}}, lambda cfg: cfg.rewards["alive"], None),

@@ -6,6 +6,7 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ VALUES = st.recursive(
 
 
 @given(value=VALUES)
-@example(value="\x85")  # YAML 1.1 breaks lines at these too
+@example(value="\x85")  # YAML 1.1 breaks lines here too
 @example(value={"a\u2028": "\u2029 b"})
 @example(value=["\ufeff", "\ud800", "\r\n", "\t", "\x00", "\x7f", "\ufffe"])
 @example(value={" a ": " \n ", "": "", "\n": "a\n \n"})
@@ -162,6 +163,11 @@ def test_any_character_survives_in_any_place(form):
     loaded = load_yaml(dump_yaml(dict(zip(texts, texts, strict=True))))
     assert loaded == {text: text for text in texts}
     assert list(loaded) == list(dict.fromkeys(texts))
+
+
+def test_breaks_and_blanks_survive_in_any_order():
+    texts = ["".join(text) for length in (1, 2, 3, 4) for text in product("a \n\x85\u2028\t'", repeat=length)]
+    assert load_yaml(dump_yaml(texts)) == texts
 
 
 def test_the_whole_basic_plane_survives():
@@ -216,6 +222,20 @@ def test_failed_save_leaves_the_old_file(tmp_path):
     path.write_text("old")
     with pytest.raises(ConfigError):
         save_yaml({"f": lambda: 0}, path)
+    assert path.read_text() == "old"
+
+
+def test_a_save_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "config.yaml"
+    path.write_text("old")
+
+    def breaks_off(self: Path, text: str, encoding: str) -> None:
+        self.write_bytes(text.encode()[:3])
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", breaks_off)
+    with pytest.raises(OSError, match="No space"):
+        save_yaml([1, 2, 3], path)
     assert path.read_text() == "old"
 
 

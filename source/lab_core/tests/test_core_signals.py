@@ -197,6 +197,18 @@ def test_integrator_follows_the_trapezoidal_rule():
 
 
 @pytest.mark.parametrize("name", ["filter", "integrator"])
+def test_a_reset_row_is_as_new(name):
+    value = torch.randn(N, D, generator=make_generator(0))
+    modifier, fresh = (MODIFIERS[name].build(value.shape, "cpu") for _ in range(2))
+    modifier(2.0 * value), modifier(value)
+    modifier.reset(ROW_1)
+    for _ in range(3):
+        used, new = modifier(value), fresh(value)
+        assert torch.equal(used[1], new[1])
+        assert not torch.equal(used[0], new[0])
+
+
+@pytest.mark.parametrize("name", ["filter", "integrator"])
 def test_memory_goes_on_in_the_rows_of_the_mask_only(name):
     value = torch.randn(N, D, generator=make_generator(0))
     modifier, twin = (MODIFIERS[name].build(value.shape, "cpu") for _ in range(2))

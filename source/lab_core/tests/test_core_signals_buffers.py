@@ -167,3 +167,9 @@ def test_an_integer_lag_is_set_under_the_mask(lag, mask):
     assert delay.lag.tolist() == [lag if selected else 0 for selected in mask]
     delay.set_lag(lag)
     assert delay.lag.tolist() == [lag] * N
+
+
+def test_lags_of_a_tensor_are_clamped():
+    delay = DelayBuffer(2, (N, D), "cpu")
+    delay.set_lag(torch.tensor([-1, 1, 5]))
+    assert delay.lag.tolist() == [0, 1, 2]

@@ -38,8 +38,6 @@ _CORE_SCHEMA = {
     ),
 }
 
-_LINE_BREAKS = "\x85\u2028\u2029"  # what YAML 1.1 breaks lines at, besides the newline that each style keeps
-
 
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}
@@ -52,8 +50,8 @@ class _Dumper(yaml.SafeDumper):
 
     def analyze_scalar(self, scalar: str) -> Any:
         analysis = super().analyze_scalar(scalar)
-        if any(character in _LINE_BREAKS for character in scalar):
-            # Only a double-quoted text escapes these; in every other style a reader takes them for a plain newline.
+        if "\x85" in scalar:
+            # YAML 1.1 breaks lines at this one too. Only double quotes escape it; elsewhere it comes back as a newline.
             analysis.allow_flow_plain = analysis.allow_block_plain = False
             analysis.allow_single_quoted = analysis.allow_block = False
         return analysis
