@@ -208,3 +208,14 @@ def test_changes_between_configurations_take_parts_of_another_class_whole():
     }
     update_from_dict(first, changes)
     assert first == second and first.noise is not second.noise
+
+
+@dataclass(kw_only=True)
+class Unclear:
+    number: int = 1
+    thing: NoSuchType = None  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+
+def test_an_annotation_that_means_nothing_is_refused():
+    with pytest.raises(ConfigError, match=r"Unclear\.thing: its annotation 'NoSuchType' means nothing at run time"):
+        update_from_dict(Unclear(), {"number": 2})

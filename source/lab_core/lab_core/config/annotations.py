@@ -20,15 +20,24 @@ from lab_core.errors import ConfigError, LabError, UnknownFieldError, unknown_na
 
 @functools.cache
 def field_types(cls: type) -> dict[str, Any]:
-    """Annotated type of each field of dataclass `cls`; `Any` for one whose names exist for type checkers only."""
+    """Returns the annotated type of each field of the dataclass ``cls``.
+
+    Raises:
+        ConfigError: A name in an annotation does not exist at run time, for instance because it is imported for type
+            checkers only: values of that field could not be checked.
+    """
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         namespace = vars(sys.modules.get(base.__module__, typing))
         for name, annotation in inspect.get_annotations(base).items():
             try:
                 found[name] = eval(annotation, namespace) if isinstance(annotation, str) else annotation
-            except (NameError, AttributeError, TypeError):
-                found[name] = Any
+            except (NameError, AttributeError, TypeError) as error:
+                where = f"{base.__module__}.{base.__qualname__}.{name}"
+                raise ConfigError(
+                    f"{where}: its annotation {annotation!r} means nothing at run time ({error}); import what it"
+                    " names outside of TYPE_CHECKING"
+                ) from error
     return found
 
 
