@@ -159,7 +159,8 @@ def time_writing(args: Args, folder: Path) -> dict[str, Any]:
     batches = Batches(args.write_limit_mb)
     stepper(args.warmup)
     env.reset()  # the episodes that are written are whole
-    env.recorder_manager = recorder = RecorderManager(cfg, env, [batches])
+    recorder = RecorderManager(cfg, env, [batches])
+    env.set_recorder(recorder)
     stepping_s = timed(lambda: stepper(steps), env.device)
     closing_s = timed(recorder.close, env.device)
     health = env.health()

@@ -206,7 +206,7 @@ def test_r11_a_recorded_step_is_one_graph_launch(task, substeps, monkeypatch):
     env = make_env(cfg, "cuda:0", "warp")
     assert isinstance(env, WarpRLEnv)
     recorded = task_terms(cfg) | (substep_terms() if substeps else {})
-    env.recorder_manager = RecorderManager(RecorderCfg(terms=recorded), env, [collector])
+    env.set_recorder(RecorderManager(RecorderCfg(terms=recorded), env, [collector]))
     action = torch.zeros(4096, *env.single_action_space.shape, device="cuda:0")
     env.step(action)
     launches, launch = [], wp.capture_launch
@@ -239,7 +239,7 @@ def test_r16_every_step_is_one_row_with_an_axis_of_its_substeps(task, decimation
         last = {"sensor": "contact_forces", "fields": ("net_forces_w",)}
         recorded["contacts"] = RecorderTermCfg(func=terms.sensor_values, phase="post_step", params=last)
     collector = EpisodeCollector()
-    env.recorder_manager = RecorderManager(RecorderCfg(terms=recorded), env, [collector])
+    env.set_recorder(RecorderManager(RecorderCfg(terms=recorded), env, [collector]))
     run(env, 60, scale=0.5)
     env.close()
     assert sum(len(episode) for episode in collector.episodes) == 60 * 4
@@ -263,7 +263,7 @@ def recorded_effort_entered_the_solver() -> bool:
     cfg.decimation = 1
     env = cfg.build()
     collector = EpisodeCollector()
-    env.recorder_manager = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
+    env.set_recorder(RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector]))
     run(env, 80, scale=6.0)
     motor = cfg.scene.entities["robot"].actuators["cart"]
     gain = cfg.actions["cart_effort"].scale

@@ -136,7 +136,8 @@ def _record(task: str, args: RecordArguments) -> int:
         stack.callback(env.close)
         policy = make_policy(described, env, args.action_noise)
         settings = RecorderCfg(terms=task_terms(env.cfg), retention=RetentionCfg(memory_limit_gib=args.memory_limit))
-        env.recorder_manager = recorder = RecorderManager(settings, env)
+        recorder = RecorderManager(settings, env)
+        env.set_recorder(recorder)
         writers += dataset_sinks(dataset, env, quota.takes)  # overwrites: nothing else may fail any more
         for writer in writers:
             recorder.add_sink(writer)

@@ -20,10 +20,10 @@ from lab_core.envs.observations import Observations, copy_observations, write_ob
 from lab_core.envs.rl_env_cfg import RLEnvCfg, check_timing
 from lab_core.envs.stage_marks import TORCH_STEP, MarkStage, StageHook, marked_stages
 from lab_core.errors import LabError
-from lab_core.managers import EventManager, NullRecorderManager
+from lab_core.managers import EventManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
 from lab_core.physics import HealthReport, PhysicsBackend
-from lab_core.recorder import RecorderManager
+from lab_core.recorder import RecorderHooks, RecorderManager
 from lab_core.registry import backend_class
 from lab_core.scene import Scene
 from lab_core.seeding import make_generator, seed_everything
@@ -102,14 +102,32 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self._prepare()
         self.event_manager = self._make_event_manager()
         self.event_manager.apply("prestartup")
-        self.recorder_manager: NullRecorderManager = NullRecorderManager()
+        self._recorder = RecorderHooks()
         self._load_managers()
         self.event_manager.apply("startup")
         # A physics that was built anew has the properties of the configuration.
         self.physics.rebuild_callbacks.append(lambda: self.event_manager.apply("startup"))
         self.reset()
         if self.cfg.recorder is not None:
-            self.recorder_manager = RecorderManager(self.cfg.recorder, self)
+            self.set_recorder(RecorderManager(self.cfg.recorder, self))
+
+    @property
+    def recorder_manager(self) -> RecorderHooks:
+        """What records this environment; see :meth:`set_recorder`."""
+        return self._recorder
+
+    def set_recorder(self, recorder: RecorderHooks) -> None:
+        """Lets ``recorder`` follow every step and reset from now on, and the one before no longer; it stays open.
+
+        ``RecorderHooks()`` records nothing.
+        """
+        replaced, self._recorder = self._recorder, recorder
+        replaced.parts_changed = None
+        recorder.parts_changed = self._recorder_changed
+        self._recorder_changed(replaced)
+
+    def _recorder_changed(self, replaced: RecorderHooks | None = None) -> None:
+        """Another recorder has come in place of ``replaced``, or this one changed what its hooks do."""
 
     @property
     def step_count(self) -> int:
@@ -281,8 +299,21 @@ class RLEnv(VectorEnv, Stateful, ABC):
         The stages are called action, recorder, physics, terminations (with counters), rewards (with metrics), final
         observations, reset, commands, interval events and observations.
         """
-        recording = type(self.recorder_manager) is not NullRecorderManager
+        recording = type(self.recorder_manager) is not RecorderHooks
         return marked_stages(self, [hook for hook in self._stages if recording or hook.stage != "recorder"], mark)
+
+    def advance(self, actions: torch.Tensor) -> None:
+        """Acts and runs the physics as a step does, and nothing else: no counters, ends, resets, commands or events.
+
+        For those who repeat or probe what a robot does.
+
+        Args:
+            actions: (N, A).
+        """
+        with torch.no_grad():
+            self._process_action(actions)
+            self._apply_action()
+            self.physics.step(self.cfg.decimation)
 
     # State, pictures, end ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, TermCfg
 from lab_core.managers.metrics_manager import MetricsManager, MetricTermCfg
 from lab_core.managers.observation_manager import ObservationGroupCfg, ObservationManager
 from lab_core.managers.observation_term import ObservationTermCfg
-from lab_core.managers.recorder_manager import NullRecorderManager
 from lab_core.managers.reward_manager import RewardManager, RewardTermCfg
 from lab_core.managers.scene_entity_cfg import SceneEntityCfg
 from lab_core.managers.termination_manager import TerminationManager, TerminationTermCfg
@@ -32,7 +31,6 @@ __all__ = [
     "ManagerTermBase",
     "MetricTermCfg",
     "MetricsManager",
-    "NullRecorderManager",
     "ObservationGroupCfg",
     "ObservationManager",
     "ObservationTermCfg",

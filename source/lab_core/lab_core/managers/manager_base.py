@@ -27,7 +27,7 @@ class TermCfg:
 
     func: Callable[..., Any] = MISSING
     params: dict[str, Any] = field(default_factory=dict)
-    torch_capturable: bool = False
+    capturable: bool = False
     """Whether a graph may hold the function: torch work on a GPU that draws no random numbers, never waits for the
     device, and takes the same path whatever the values. Front ends that record graphs ask."""
 

@@ -2,6 +2,7 @@
 
 from lab_core.datasets.errors import RecorderError
 from lab_core.recorder.config import RecorderCfg, RecorderTermCfg, RetentionCfg
+from lab_core.recorder.hooks import HookPart, RecorderHooks
 from lab_core.recorder.manager import RecorderManager
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.sinks import EpisodeBatch, EpisodeCollector, EpisodeSink
@@ -11,10 +12,12 @@ __all__ = [
     "EpisodeBatch",
     "EpisodeCollector",
     "EpisodeSink",
+    "HookPart",
     "MaskedRows",
     "RecordField",
     "RecorderCfg",
     "RecorderError",
+    "RecorderHooks",
     "RecorderManager",
     "RecorderTermCfg",
     "RetentionCfg",

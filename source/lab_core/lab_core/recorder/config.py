@@ -29,7 +29,7 @@ class RecorderTermCfg(TermCfg):
     buffers. It may return live buffers of the environment, which are copied, must draw nothing at random and change
     nothing. An empty dict records nothing.
 
-    ``torch_capturable`` lets the Warp front end take it into the graph of the step, a class with its ``reset``; it must
+    ``capturable`` lets the Warp front end take it into the graph of the step, a class with its ``reset``; it must
     then read buffers that keep their addresses. The terms of :mod:`lab_core.recorder.terms` need no such word.
     """
 
@@ -64,7 +64,7 @@ class RecorderCfg:
     success: str | Callable[..., Any] | None = None
     """Which episodes succeed: those that end in a step in which this termination term, or ``func(env) -> (N,) bool``,
     is true. None: the termination term ``success`` if the task has one; else no episode does."""
-    success_torch_capturable: bool = False
-    """Whether a graph may hold that function; see :attr:`TermCfg.torch_capturable`."""
+    success_capturable: bool = False
+    """Whether a graph may hold that function; see :attr:`TermCfg.capturable`."""
     poison_views: bool = False
     """Debugging: fill the buffers with NaN when a new step begins, so that a consumer that reads too late notices."""

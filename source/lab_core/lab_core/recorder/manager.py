@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from lab_core.capability import Capability
 from lab_core.config import check_complete
 from lab_core.datasets.at_exit import close_at_exit, forget
 from lab_core.datasets.episode import Episode
@@ -21,9 +22,9 @@ from lab_core.env import Env
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, check_tensor, function_name
-from lab_core.managers.recorder_manager import HookPart, NullRecorderManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
 from lab_core.recorder.config import PHASES, Phase, RecorderCfg, RecorderTermCfg
+from lab_core.recorder.hooks import HookPart, RecorderHooks
 from lab_core.recorder.retention import EpisodeCounts, Retention
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.sinks import EpisodeSink
@@ -32,7 +33,7 @@ from lab_core.recorder.transition import Transition, TransitionBuffers
 Consumer = Callable[[Transition], object]
 
 
-class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
+class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
     """Copies what its terms return into buffers of its own, for consumers, a ring of episodes, and files.
 
     It draws nothing at random and changes nothing outside itself: a recorded run is the run, bit for bit. Per step it
@@ -250,11 +251,14 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             part.run(*args)
 
     def _plan(self) -> None:
-        """Decides anew what each hook does."""
-        self.revision += 1
+        """Decides anew what each hook does, and says so."""
         self._parts: dict[str, list[HookPart]] = {}
-        if self._closed:
-            return
+        if not self._closed:
+            self._plan_hooks()
+        if self.parts_changed is not None:
+            self.parts_changed()
+
+    def _plan_hooks(self) -> None:
         for phase in PHASES:
             self._parts[f"record_{phase}"] = self._term_parts(phase)
         if self.cfg.poison_views:
@@ -264,16 +268,15 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
             post_step.append(HookPart("insertion", self._retention.ring.insert))
         for consumer in self._consumers:
             call = partial(consumer, self.transition)
-            post_step.append(
-                HookPart(f"recorder consumer {function_name(consumer)}", call, "it is called as Python code")
-            )
+            capturable = Capability(False, "it is called as Python code")
+            post_step.append(HookPart(f"recorder consumer {function_name(consumer)}", call, capturable))
         if self._retention is not None:
-            unmarked = callable(self.cfg.success) and not self.cfg.success_torch_capturable
-            obstacle = "success_torch_capturable is not set" if unmarked else ""
-            post_step.append(HookPart("recorder success", self._compute_end_codes, obstacle))
+            known = not callable(self.cfg.success) or self.cfg.success_capturable
+            capturable = Capability(known, "" if known else "success_capturable is not set")
+            post_step.append(HookPart("recorder success", self._compute_end_codes, capturable))
         self._parts["record_post_reset"].append(HookPart("beginning", self._begin_marked))
         self._parts["reset"] = [
-            HookPart(f"reset of {self._what(name)}", term.reset, self._obstacle(name))
+            HookPart(f"reset of {self._what(name)}", term.reset, self._capturable(name))
             for name, term in self._class_terms.items()
             if type(term).reset is not ManagerTermBase.reset
         ]
@@ -282,17 +285,17 @@ class RecorderManager(ManagerBase[RecorderTermCfg], NullRecorderManager):
         names = [
             name for name, cfg in self._cfgs.items() if cfg.phase == phase and self._buffers.fields_of(self._keys[name])
         ]
-        together = [name for name in names if not self._obstacle(name)]
+        together = [name for name in names if self._capturable(name)]
         parts = [HookPart(f"{phase} terms", partial(self._record, together))] if together else []
         for name in names:
-            if obstacle := self._obstacle(name):
-                parts.append(HookPart(self._what(name), partial(self._record, [name]), obstacle))
+            if not (capturable := self._capturable(name)):
+                parts.append(HookPart(self._what(name), partial(self._record, [name]), capturable))
         return parts
 
-    def _obstacle(self, name: str) -> str:
+    def _capturable(self, name: str) -> Capability:
         cfg = self._cfgs[name]
-        capturable = cfg.torch_capturable or getattr(cfg.func, "torch_capturable", False)
-        return "" if capturable else "torch_capturable is not set"
+        known = cfg.capturable or getattr(cfg.func, "capturable", False)
+        return Capability(known, "" if known else "capturable is not set")
 
     def _record(self, names: Sequence[str], _: torch.Tensor | None = None) -> None:
         leaves: dict[str, Any] = {}

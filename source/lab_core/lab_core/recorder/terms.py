@@ -20,8 +20,8 @@ _Term = TypeVar("_Term", bound=Callable[..., Any])
 
 
 def _capturable(function: _Term) -> _Term:
-    """Says what :attr:`TermCfg.torch_capturable` says, wherever the function is used."""
-    function.torch_capturable = True  # pyright: ignore[reportFunctionMemberAccess]
+    """Says what :attr:`TermCfg.capturable` says, wherever the function is used."""
+    function.capturable = True  # pyright: ignore[reportFunctionMemberAccess]
     return function
 
 
@@ -111,7 +111,7 @@ def sensor_values(env: Env, sensor: str, fields: tuple[str, ...]) -> Values:
 class SubstepEfforts(ManagerTermBase):
     """``post_physics``: entity -> (N, K, J) effort [N m or N] that entered the solver in each of the K substeps."""
 
-    torch_capturable = True
+    capturable = True
 
     def __init__(self, cfg: Any, env: Env) -> None:
         super().__init__(cfg, env)
@@ -125,7 +125,7 @@ class SubstepStates(ManagerTermBase):
     """``post_physics``: the states (N, K, ...) that the K substeps led to, as :func:`scene_state` gives one; the last
     one is that of the step, except in a world that went non-finite."""
 
-    torch_capturable = True
+    capturable = True
     _names: ClassVar[dict[str, str]] = {
         "root_pose": "root_link_pose_w",
         "root_velocity": "root_com_vel_w",
@@ -153,7 +153,7 @@ class SubstepContacts(ManagerTermBase):
     """``post_physics``: (N, K, B, 3) net contact force [N] on each body of a contact sensor in each of the K substeps,
     world frame."""
 
-    torch_capturable = True
+    capturable = True
 
     def __init__(self, cfg: Any, env: Env) -> None:
         super().__init__(cfg, env)
@@ -222,7 +222,7 @@ class InitialConditions(ManagerTermBase):
     targets, lags, networks) and the physical properties that can be randomised.
     """
 
-    torch_capturable = True
+    capturable = True
 
     def __init__(self, cfg: Any, env: Env) -> None:
         super().__init__(cfg, env)

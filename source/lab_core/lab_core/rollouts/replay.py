@@ -140,11 +140,9 @@ class _Rerun:
         running = set(range(len(self._episodes)))
         for step in range(max(self._lengths)):
             self._disturb(step)
-            env._process_action(self._actions[step])
-            env._apply_action()
             for name, wrenches in self._wrenches.items():
                 env.scene[name].data.body_wrench_w.copy_(wrenches[step])
-            env.physics.step(env.cfg.decimation)
+            env.advance(self._actions[step])
             self._compare(step, running, report)
             report.steps += sum(step < length for length in self._lengths)
             after_step(report.steps)

@@ -179,7 +179,7 @@ def test_a_configuration_larger_than_an_attribute_may_be_is_stored(tmp_path):
     cfg.scene.entities["robot"].asset = 100_000 * "x"
     env = cfg.build()
     settings = RecorderCfg(terms=action_state_terms(), dataset=DatasetCfg(folder=tmp_path))
-    env.recorder_manager = RecorderManager(settings, env)
+    env.set_recorder(RecorderManager(settings, env))
     run(env, 1)
     env.close()
     config = RecordedDataset(tmp_path).config

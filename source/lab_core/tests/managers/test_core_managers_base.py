@@ -18,7 +18,6 @@ from lab_core.managers import (
     EventTermCfg,
     ManagerTermBase,
     MetricsManager,
-    NullRecorderManager,
     RewardManager,
     RewardTermCfg,
     SceneEntityCfg,
@@ -27,6 +26,7 @@ from lab_core.managers import (
     UnknownTermError,
 )
 from lab_core.managers.action_manager import ActionManager
+from lab_core.recorder import RecorderHooks
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 N = 5
@@ -319,7 +319,7 @@ def test_managers_without_terms_work(env):
 
 
 def test_null_recorder_does_nothing():
-    recorder, mask = NullRecorderManager(), torch.ones(N, dtype=torch.bool)
+    recorder, mask = RecorderHooks(), torch.ones(N, dtype=torch.bool)
     recorder.record_pre_step()
     recorder.record_post_step()
     recorder.record_pre_reset(mask)

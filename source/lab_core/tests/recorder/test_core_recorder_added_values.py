@@ -20,7 +20,7 @@ def make(steps: int = 10) -> tuple[ManagerBasedRLEnv, list[Episode]]:
     cfg.terminations["cart_out_of_bounds"] = None
     env = cfg.build()
     collector = EpisodeCollector()
-    env.recorder_manager = RecorderManager(RecorderCfg(terms=action_state_terms()), env, [collector])
+    env.set_recorder(RecorderManager(RecorderCfg(terms=action_state_terms()), env, [collector]))
     return env, collector.episodes
 
 

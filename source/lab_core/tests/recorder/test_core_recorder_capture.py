@@ -55,7 +55,7 @@ def make(
     env = cfg.build(device)
     collector = EpisodeCollector()
     if record:
-        env.recorder_manager = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
+        env.set_recorder(RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector]))
     return env, collector
 
 
@@ -169,7 +169,8 @@ def test_no_step_waits_for_the_gpu(device):
     """Neither recording a step nor the end of episodes; the host may only fall behind."""
     env = analytic_cartpole_env_cfg(64, episode_length_s=1.0).build(device)
     collector = EpisodeCollector()
-    env.recorder_manager = recorder = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
+    recorder = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
+    env.set_recorder(recorder)
     env.step(torch.zeros(64, 1, device=env.device))
     env.reset_terminated[::2] = env.reset_buf[::2] = True  # the other worlds go on: 31 of at most 60 steps
     with no_waiting_for(env.device):
@@ -338,7 +339,7 @@ def test_r9_every_order_of_inference_contexts_works():
         with torch.inference_mode(False):
             env, collector = make(num_envs=2, record=False)
         with torch.inference_mode(bool(create)):
-            env.recorder_manager = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
+            env.set_recorder(RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector]))
         with torch.inference_mode(bool(fill)):
             run(env, 20)
             env.recorder_manager.add_to_episodes("note", torch.ones(2))
@@ -363,7 +364,7 @@ def test_next_observations_are_those_before_the_reset():
     def record(env) -> EpisodeCollector:
         cfg = RecorderCfg(terms={"next_obs": RecorderTermCfg(func=terms.next_observations, phase="post_step")})
         collector = EpisodeCollector()
-        env.recorder_manager = RecorderManager(cfg, env, [collector])
+        env.set_recorder(RecorderManager(cfg, env, [collector]))
         return collector
 
     env, _ = make(record=False)
@@ -380,7 +381,8 @@ def test_next_observations_are_those_before_the_reset():
 
 def test_a_late_reader_of_poisoned_views_sees_nan():
     env, _ = make(record=False)
-    env.recorder_manager = manager = RecorderManager(RecorderCfg(terms=transition_terms(), poison_views=True), env)
+    manager = RecorderManager(RecorderCfg(terms=transition_terms(), poison_views=True), env)
+    env.set_recorder(manager)
     kept: dict[str, torch.Tensor] = {}
     manager.add_consumer(lambda transition: kept.update(transition.values))
     env.step(torch.zeros(8, 1))

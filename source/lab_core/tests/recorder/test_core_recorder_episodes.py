@@ -43,7 +43,7 @@ def make(
     env = cfg.build(device)
     collector = EpisodeCollector()
     settings = RecorderCfg(terms=action_state_terms() if terms is None else terms, **changes)
-    env.recorder_manager = RecorderManager(settings, env, [collector] if sinks is None else sinks)
+    env.set_recorder(RecorderManager(settings, env, [collector] if sinks is None else sinks))
     return env, collector.episodes
 
 
@@ -198,9 +198,8 @@ class TestSuccess:
         cfg.terminations |= terminations
         env = cfg.build()
         collector = EpisodeCollector()
-        env.recorder_manager = RecorderManager(
-            RecorderCfg(terms=action_state_terms(), success=decided_by), env, [collector]
-        )
+        cfg = RecorderCfg(terms=action_state_terms(), success=decided_by)
+        env.set_recorder(RecorderManager(cfg, env, [collector]))
         run(env, 5)
         return [episode.info.success for episode in collector.episodes]
 

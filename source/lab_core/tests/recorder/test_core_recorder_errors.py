@@ -62,7 +62,7 @@ def make(steps: int = 30, sinks=None, ends=some_ends, **changes) -> tuple[Manage
     env = cfg.build()
     collector = EpisodeCollector()
     settings = RecorderCfg(**({"terms": transition_terms()} | changes))
-    env.recorder_manager = RecorderManager(settings, env, [collector] if sinks is None else sinks)
+    env.set_recorder(RecorderManager(settings, env, [collector] if sinks is None else sinks))
     return env, collector
 
 
@@ -153,7 +153,8 @@ def test_a_subclass_that_extends_the_first_hook_does_not_end_episodes():
             super().record_pre_step()
 
     env, _ = make(ends=None)
-    env.recorder_manager = manager = Extended(RecorderCfg(terms=transition_terms()), env)
+    manager = Extended(RecorderCfg(terms=transition_terms()), env)
+    env.set_recorder(manager)
     manager.begin_step()  # as a front end that records graphs does
     manager.record_pre_step()
     manager.record_post_step()
@@ -324,10 +325,25 @@ def test_a_rebuild_of_the_physics_ends_the_running_episodes():
     check_episodes(collector.episodes)
 
 
+def test_the_environment_hears_of_changed_parts_of_its_recorder_only(monkeypatch):
+    env, _ = make(ends=None)
+    before, heard = env.recorder_manager, []
+    monkeypatch.setattr(env, "_recorder_changed", lambda replaced=None: heard.append(replaced))
+    recorder = RecorderManager(RecorderCfg(terms=transition_terms()), env)
+    assert not heard
+    env.set_recorder(recorder)
+    assert heard == [before] and env.recorder_manager is recorder
+    recorder.add_consumer(print)
+    before.add_consumer(print)
+    assert heard == [before, None]
+    with pytest.raises(AttributeError):
+        env.recorder_manager = before
+
+
 def test_a_recorder_that_is_replaced_is_freed():
     env, _ = make(ends=None)
     old = weakref.ref(env.recorder_manager)
-    env.recorder_manager = RecorderManager(RecorderCfg(terms=transition_terms()), env)
+    env.set_recorder(RecorderManager(RecorderCfg(terms=transition_terms()), env))
     gc.collect()
     assert old() is None
     env.physics.rebuild()

@@ -24,7 +24,7 @@ def make(
     cfg.decimation = decimation
     env, collector = cfg.build(), EpisodeCollector()
     if recorded:
-        env.recorder_manager = RecorderManager(RecorderCfg(terms=dict(recorded)), env, [collector])
+        env.set_recorder(RecorderManager(RecorderCfg(terms=dict(recorded)), env, [collector]))
     return env, collector
 
 

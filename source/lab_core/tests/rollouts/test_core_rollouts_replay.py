@@ -107,7 +107,7 @@ class TestReplay:
         cfg.recorder = RecorderCfg(terms=transition_terms(), dataset=DatasetCfg(folder=tmp_path))
         dataset = record(cfg, 24)
         env = build_replay_env(dataset, 3)
-        assert env.num_envs == 3 and env.recorder_manager.__class__.__name__ == "NullRecorderManager"
+        assert env.num_envs == 3 and env.recorder_manager.__class__.__name__ == "RecorderHooks"
         assert replay_episodes(dataset, env, range(len(dataset)), tolerance=0.0).ok
 
     @pytest.mark.parametrize("missing", ["initial_state", "actions", "states"])

@@ -14,7 +14,7 @@ import warp as wp
 from lab_core.envs import RLEnv
 from lab_core.envs.observations import Observations, copy_observations, write_observations
 from lab_core.envs.stage_marks import MarkStage
-from lab_core.managers import NullRecorderManager
+from lab_core.recorder import RecorderHooks
 from lab_core.seeding import make_generator, seed_everything
 from lab_warp.capture import CaptureContext, StageReport, capture_torch, captured, captured_stages, eager
 from lab_warp.env import EnvArrays
@@ -44,7 +44,7 @@ class WarpRLEnv(RLEnv):
     event_manager: EventManagerWarp
     log: WarpEpisodeLog
     _stages = WARP_STEP
-    _state_exclude = ("warp", "rng", "reset_count", "_steps_on_device", "_given", "_replaced", "_recorder")
+    _state_exclude = ("warp", "rng", "reset_count", "_steps_on_device", "_given", "_replaced")
 
     # Construction -------------------------------------------------------------------------------------------------
 
@@ -76,8 +76,6 @@ class WarpRLEnv(RLEnv):
         self._has_run: set[str] = set()
         self._replaced: list[object] = []
         self._changes: list[Callable[[], None]] = []
-        self._recorder: tuple[NullRecorderManager | None, int] = (None, 0)
-        """Recorder and its revision that the graphs use."""
         self.physics.rebuild_callbacks.append(lambda: self.request_capture("the physics was rebuilt"))
 
     def _make_event_manager(self) -> EventManagerWarp:
@@ -96,7 +94,6 @@ class WarpRLEnv(RLEnv):
         with torch.no_grad():
             self._take_action(actions)
             self._copy_settings()
-            self._notice_recorder()
             if self._pending_capture:
                 self._drop_graphs()
             self.recorder_manager.begin_step()
@@ -209,7 +206,6 @@ class WarpRLEnv(RLEnv):
             if seed is not None:
                 self._seed(seed)
             self._copy_settings()
-            self._notice_recorder()
             if self._pending_capture:
                 self._drop_graphs()
             self._announce_reset(mask)
@@ -311,19 +307,15 @@ class WarpRLEnv(RLEnv):
         self._call_recorder(hook, *args)
 
     def _call_recorder(self, hook: str, *args: Any) -> None:
-        for obstacle, parts in groupby(self.recorder_manager.hook_parts(hook), attrgetter("obstacle")):
-            if obstacle:
-                for part in parts:
-                    eager(Island(f"{part.name}: {obstacle}", part.run), *args)
-            else:
+        for capturable, parts in groupby(self.recorder_manager.hook_parts(hook), attrgetter("capturable")):
+            if capturable:
                 capture_torch(Island(f"recorder: {hook}", _run_parts), [part.run for part in parts], *args)
+            else:
+                for part in parts:
+                    eager(Island(f"{part.name}: {capturable.reason}", part.run), *args)
 
-    def _notice_recorder(self) -> None:
-        """Asks for a new capture where another recorder has come, or one changed what its hooks do."""
-        recorder = (self.recorder_manager, self.recorder_manager.revision)
-        if recorder != self._recorder:
-            self.request_capture("the recorder changed", replaced=self._recorder)
-            self._recorder = recorder
+    def _recorder_changed(self, replaced: RecorderHooks | None = None) -> None:
+        self.request_capture("the recorder changed", replaced)
 
     # What kinds of environments add -------------------------------------------------------------------------------
 
@@ -367,7 +359,7 @@ class WarpRLEnv(RLEnv):
             self.physics.recordable
             and self.event_manager.recordable
             and self.event_manager.resets_recordable
-            and (not parts or self.wp_device.is_cuda and not any(part.obstacle for part in parts))
+            and (not parts or self.wp_device.is_cuda and all(part.capturable for part in parts))
         )
 
     def _curriculum_masked(self) -> None:

@@ -63,7 +63,7 @@ class WarpTerms(ManagerBase[Any]):
 
     def _recorded_settings(self, cfg: Any) -> tuple[Any, ...]:
         """What a recording of the term fixes."""
-        return cfg.func, cfg.params, cfg.torch_capturable
+        return cfg.func, cfg.params, cfg.capturable
 
     def get_term_cfg(self, name: str) -> Any:
         return self._changes[name] if name in self._changes else super().get_term_cfg(name)
@@ -111,7 +111,7 @@ class WarpTerms(ManagerBase[Any]):
     def _call_twin(self, name: str, args: tuple[Any, ...], torch_args: tuple[Any, ...]) -> None:
         cfg, twin = self._cfgs[name], self._twin(name)
         if twin is None:
-            run = capture_torch if cfg.torch_capturable else eager
+            run = capture_torch if cfg.capturable else eager
             run(self._islands[name], name, *torch_args)
         elif capturability(twin, cfg.params).capturable:
             twin(self._env, *args, **cfg.params)

@@ -402,7 +402,7 @@ def test_whether_torch_code_may_be_captured_can_change():
     env.reward_manager.set_term_cfg("alive", cfg)
     step(env)
     assert "reward term 'alive': no Warp twin" in step_report(env).islands
-    env.reward_manager.set_term_cfg("alive", dataclasses.replace(cfg, torch_capturable=True))
+    env.reward_manager.set_term_cfg("alive", dataclasses.replace(cfg, capturable=True))
     step(env)
     (island,) = [island for island in step_report(env).islands if "alive" in island]
     assert island == "reward term 'alive': no Warp twin (torch cannot be captured on the CPU)"

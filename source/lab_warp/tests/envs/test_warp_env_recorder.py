@@ -11,8 +11,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lab_core.envs import ManagerBasedRLEnvCfg, RLEnv
-from lab_core.managers import ManagerTermBase, NullRecorderManager
-from lab_core.recorder import EpisodeCollector, RecorderCfg, RecorderManager, RecorderTermCfg, Transition
+from lab_core.managers import ManagerTermBase
+from lab_core.recorder import EpisodeCollector, RecorderCfg, RecorderHooks, RecorderManager, RecorderTermCfg, Transition
 from lab_core.recorder.presets import transition_terms
 from lab_core.signals import UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
@@ -38,7 +38,7 @@ def cartpole(certain: bool = False) -> ManagerBasedRLEnvCfg:
 def record(env: RLEnv, **extra: RecorderTermCfg) -> EpisodeCollector:
     """Attaches a recorder; returns where its episodes go."""
     collector = EpisodeCollector()
-    env.recorder_manager = RecorderManager(RecorderCfg(terms=transition_terms() | extra), env, [collector])
+    env.set_recorder(RecorderManager(RecorderCfg(terms=transition_terms() | extra), env, [collector]))
     return collector
 
 
@@ -130,7 +130,7 @@ def test_a_recorder_may_come_and_go_while_the_environment_runs(device):
     count = len(first.episodes)
     second = record(env)
     steps(30)
-    env.recorder_manager = NullRecorderManager()
+    env.set_recorder(RecorderHooks())
     steps(30)
     assert all(torch.equal(a, b["obs.policy"]) for a, b in zip(results, expected, strict=True))
     assert count > 0 and len(first.episodes) == count and len(second.episodes) > 0
@@ -155,13 +155,13 @@ def lengths(env: RLEnv) -> torch.Tensor:
     return env.recorder_manager._class_terms["length"].length.clone()
 
 
-@pytest.mark.parametrize("torch_capturable", [False, True])
-def test_class_terms_of_a_recorder_hear_of_resets_before_the_counter_is_cleared(device, torch_capturable):
+@pytest.mark.parametrize("capturable", [False, True])
+def test_class_terms_of_a_recorder_hear_of_resets_before_the_counter_is_cleared(device, capturable):
     """At the place where the torch front end tells them."""
     found = []
     for build in (lambda cfg: cfg.build(device), lambda cfg: ManagerBasedRLEnvWarp(cfg, device)):
         env = build(cartpole(certain=True))
-        term = RecorderTermCfg(func=lengths_at_reset, phase="post_step", torch_capturable=torch_capturable)
+        term = RecorderTermCfg(func=lengths_at_reset, phase="post_step", capturable=capturable)
         record(env, length=term)
         steps = []
         for _ in range(60):
@@ -170,7 +170,7 @@ def test_class_terms_of_a_recorder_hear_of_resets_before_the_counter_is_cleared(
         env.reset(mask=[1])
         found.append(torch.stack([*steps, lengths(env)]))
         if isinstance(env, WarpRLEnv):
-            expected = (device == "cuda:0" and torch_capturable) == (not recorder_islands(env))
+            expected = (device == "cuda:0" and capturable) == (not recorder_islands(env))
             assert expected, recorder_islands(env)
     assert torch.equal(*found)
     assert found[0].unique().tolist() == [0, 12, 24]  # none has ended; cut off by hand; 24 steps are an episode
@@ -189,11 +189,10 @@ def test_r11_the_report_tells_what_of_a_recorder_runs_between_graphs_and_why(dev
 
     def islands(consumers: tuple[Callable[..., object], ...] = (), marked: bool = False) -> list[str]:
         env = ManagerBasedRLEnvWarp(cartpole(), device)
-        term = RecorderTermCfg(func=cart, phase="post_step", torch_capturable=marked)
-        cfg = RecorderCfg(
-            terms=transition_terms() | {"cart": term}, success=is_central, success_torch_capturable=marked
-        )
-        env.recorder_manager = recorder = RecorderManager(cfg, env, [EpisodeCollector()])
+        term = RecorderTermCfg(func=cart, phase="post_step", capturable=marked)
+        cfg = RecorderCfg(terms=transition_terms() | {"cart": term}, success=is_central, success_capturable=marked)
+        recorder = RecorderManager(cfg, env, [EpisodeCollector()])
+        env.set_recorder(recorder)
         for consumer in consumers:
             recorder.add_consumer(consumer)
         rollout(env, 3)
@@ -206,9 +205,9 @@ def test_r11_the_report_tells_what_of_a_recorder_runs_between_graphs_and_why(dev
             pass
 
     assert islands(consumers=(Reader().read,)) == [
-        "recorder term 'cart': torch_capturable is not set",
+        "recorder term 'cart': capturable is not set",
         "recorder consumer read: it is called as Python code",
-        "recorder success: success_torch_capturable is not set",
+        "recorder success: success_capturable is not set",
     ]
     assert islands(marked=True) == []
 
@@ -222,7 +221,7 @@ def test_hooks_of_a_subclass_are_called_in_every_step(device):
             calls.append(self.transition.step)
 
     env = ManagerBasedRLEnvWarp(cartpole(), device)
-    env.recorder_manager = Watching(RecorderCfg(terms=transition_terms()), env, [EpisodeCollector()])
+    env.set_recorder(Watching(RecorderCfg(terms=transition_terms()), env, [EpisodeCollector()]))
     rollout(env, 5)
     assert calls == list(range(5))
     assert [len(env.recorder_manager.get_episode(world)) for world in range(N)] == [5] * N
@@ -233,13 +232,13 @@ def test_hooks_of_a_subclass_are_called_in_every_step(device):
 def test_what_is_added_while_it_runs_is_recorded_too(device):
     """A consumer, a changed term and a key that no term records make the step record anew."""
     env = ManagerBasedRLEnvWarp(cartpole(), device)
-    record(env, cart=RecorderTermCfg(func=cart, phase="post_step", torch_capturable=True))
+    record(env, cart=RecorderTermCfg(func=cart, phase="post_step", capturable=True))
     recorder, steps = env.recorder_manager, []
     assert isinstance(recorder, RecorderManager)
     rollout(env, 3)
     recorder.add_consumer(lambda transition: steps.append(transition.step))
     rollout(env, 3)
-    recorder.set_term_cfg("cart", RecorderTermCfg(func=minus_cart, phase="post_step", torch_capturable=True))
+    recorder.set_term_cfg("cart", RecorderTermCfg(func=minus_cart, phase="post_step", capturable=True))
     rollout(env, 2)
     for value in (1.0, 2.0):
         recorder.add_to_episodes("note", torch.full((N,), value, device=env.device))

@@ -1,4 +1,4 @@
-"""The hooks through which a recorder follows an environment, and the recorder that records nothing."""
+"""The hooks through which a recorder follows an environment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from lab_core.capability import CAPABLE, Capability
 from lab_core.state import Stateful
 
 
@@ -17,21 +18,25 @@ class HookPart:
     name: str
     run: Callable[..., object]
     """Takes what the hook takes."""
-    obstacle: str = ""
-    """Why a graph of a GPU cannot hold it; empty: it can."""
+    capturable: Capability = CAPABLE
+    """Whether a graph of a GPU can hold it."""
 
 
-class NullRecorderManager(Stateful):
-    """Does nothing at every hook; recorders override the hooks that they need."""
+class RecorderHooks(Stateful):
+    """Does nothing at every hook: what an environment has that is not recorded. Recorders override what they need.
 
-    revision = 0
-    """Grows whenever the parts of a hook change."""
+    ``RLEnv.set_recorder`` lets one follow an environment.
+    """
+
+    parts_changed: Callable[[], object] | None = None
+    """What a recorder calls whenever the parts of a hook have changed; set by the environment that it follows."""
 
     def hook_parts(self, hook: str) -> Sequence[HookPart]:
         """Returns what the hook of this name does, in order; of ``record_pre_step`` without :meth:`begin_step`."""
-        if getattr(type(self), hook) is getattr(NullRecorderManager, hook):
+        if getattr(type(self), hook) is getattr(RecorderHooks, hook):
             return ()
-        return (HookPart(f"recorder: {hook}", getattr(self, hook), f"{type(self).__name__} does not tell its parts"),)
+        capturable = Capability(False, f"{type(self).__name__} does not tell its parts")
+        return (HookPart(f"recorder: {hook}", getattr(self, hook), capturable),)
 
     def begin_step(self) -> None:
         """Before everything else in a step: all that needs the host."""
