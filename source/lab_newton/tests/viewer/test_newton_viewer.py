@@ -41,8 +41,8 @@ def test_an_address_of_another_machine_is_refused():
         free_port("192.0.2.1", 8080)
 
 
-def test_the_page_is_served_on_this_machine_only_until_it_is_closed(rover):
-    viewer = rover.open_viewer(CAMERA, port=18080)
+def test_the_page_is_served_on_this_machine_only_until_it_is_closed(rover, port):
+    viewer = rover.open_viewer(CAMERA, port=port)
     try:
         assert viewer.url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(viewer.url, timeout=20) as page:
@@ -58,10 +58,10 @@ def test_the_page_is_served_on_this_machine_only_until_it_is_closed(rover):
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-def test_a_browser_shows_the_robot(rover, tmp_path: Path):
+def test_a_browser_shows_the_robot(rover, port, tmp_path: Path):
     assert CHROMIUM is not None
     shot = tmp_path / "page.png"
-    viewer = rover.open_viewer(CAMERA, port=18080)
+    viewer = rover.open_viewer(CAMERA, port=port)
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
              "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}",
              "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--window-size=900,600",

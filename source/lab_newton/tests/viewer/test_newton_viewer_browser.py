@@ -125,9 +125,9 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
-def test_keys_set_the_command_and_leave_the_camera_alone(rover, browse):
+def test_keys_set_the_command_and_leave_the_camera_alone(rover, port, browse):
     term = Velocity()
-    viewer = rover.open_viewer(CAMERA, port=18080, commands={"velocity": term})
+    viewer = rover.open_viewer(CAMERA, port=port, commands={"velocity": term})
     try:
         person = browse(viewer.url)
         clients = viewer._viewer.server.get_clients
@@ -178,9 +178,9 @@ def test_keys_set_the_command_and_leave_the_camera_alone(rover, browse):
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
-def test_page_pauses_steps_and_resets(rover, browse):
+def test_page_pauses_steps_and_resets(rover, port, browse):
     resets = []
-    viewer = rover.open_viewer(CAMERA, port=18080, on_reset=lambda: resets.append("reset"))
+    viewer = rover.open_viewer(CAMERA, port=port, on_reset=lambda: resets.append("reset"))
     try:
         person = browse(viewer.url)
         until(lambda: person.ask("document.body.innerText.includes('Pause')"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -106,6 +106,7 @@ def test_a_followed_robot_is_drawn_in_place_of_the_last_of_the_first():
 
 
 Boxes = dict[str, np.ndarray]
+Page = Callable[..., AbstractContextManager[BrowserViewer]]
 
 
 @pytest.fixture
@@ -124,13 +125,19 @@ def boxes(monkeypatch: pytest.MonkeyPatch) -> Boxes:
     return drawn
 
 
-@contextmanager
-def page(backend: NewtonBackend, camera: CameraCfg = CAMERA, **kwargs) -> Iterator[BrowserViewer]:
-    viewer = backend.open_viewer(camera, port=18080, **kwargs)
-    try:
-        yield viewer
-    finally:
-        viewer.close()
+@pytest.fixture
+def page(port: int) -> Page:
+    """Opens the page of a backend, and closes it after the block."""
+
+    @contextmanager
+    def open_page(backend: NewtonBackend, camera: CameraCfg = CAMERA, **kwargs) -> Iterator[BrowserViewer]:
+        viewer = backend.open_viewer(camera, port=port, **kwargs)
+        try:
+            yield viewer
+        finally:
+            viewer.close()
+
+    return open_page
 
 
 def robots(boxes: Boxes, count: int) -> np.ndarray:
@@ -149,7 +156,7 @@ def move(backend: NewtonBackend, robot: int, by: tuple[float, float, float]) -> 
     backend.forward()
 
 
-def test_only_the_worlds_of_the_view_are_drawn(rover, boxes):
+def test_only_the_worlds_of_the_view_are_drawn(rover, page, boxes):
     with page(rover) as viewer:
         everything = sum(map(len, boxes.values()))
         viewer._view._set_num_drawn(1)
@@ -160,7 +167,7 @@ def test_only_the_worlds_of_the_view_are_drawn(rover, boxes):
         assert everything - ground == 3 * (len(parts) - ground)
 
 
-def test_of_many_worlds_sixteen_are_drawn_at_first(make_rover, boxes):
+def test_of_many_worlds_sixteen_are_drawn_at_first(make_rover, page, boxes):
     many = make_rover(num_envs=18)
     with page(many) as viewer:
         assert {len(positions) for positions in boxes.values()} == {1, 16}  # the ground, and parts of robots
@@ -172,7 +179,7 @@ def test_of_many_worlds_sixteen_are_drawn_at_first(make_rover, boxes):
     many.close()
 
 
-def test_a_followed_robot_stays_in_its_place_and_the_rest_moves_past(rover, boxes):
+def test_a_followed_robot_stays_in_its_place_and_the_rest_moves_past(rover, page, boxes):
     follow = CameraCfg(eye=CAMERA.eye, target=CAMERA.target, follow="robot")
     with page(rover, follow) as viewer:
         robot = viewer._view.view.robot
@@ -198,7 +205,7 @@ def test_a_followed_robot_stays_in_its_place_and_the_rest_moves_past(rover, boxe
         np.testing.assert_allclose(robots(boxes, 3)[:, others[0]], before[:, robot], atol=1e-5)
 
 
-def test_a_camera_that_follows_nothing_lets_robots_walk_off(rover, boxes):
+def test_a_camera_that_follows_nothing_lets_robots_walk_off(rover, page, boxes):
     with page(rover) as viewer:
         before = robots(boxes, 3).copy()
         move(rover, 0, (1.0, 0.0, 0.0))
@@ -208,9 +215,9 @@ def test_a_camera_that_follows_nothing_lets_robots_walk_off(rover, boxes):
         np.testing.assert_allclose(moved[:, 1:], 0.0, atol=1e-5)
 
 
-def test_an_unknown_entity_to_follow_is_named(rover):
+def test_an_unknown_entity_to_follow_is_named(rover, port):
     with pytest.raises(UnknownNameError, match="unknown entity 'dog'.*robot"):
-        rover.open_viewer(CameraCfg(follow="dog"), port=18080)
+        rover.open_viewer(CameraCfg(follow="dog"), port=port)
 
 
 # From the page to the simulation -----------------------------------------------------------------------------------
@@ -256,7 +263,7 @@ def test_values_that_the_program_sets_are_no_wishes():
     assert done == []
 
 
-def test_page_shows_the_command_that_its_robot_follows(rover):
+def test_page_shows_the_command_that_its_robot_follows(rover, page):
     term = Drawn()
     with page(rover, commands={"speed": term}) as viewer:
         (folder,) = viewer._commands
