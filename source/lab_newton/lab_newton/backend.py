@@ -14,28 +14,21 @@ import numpy as np
 import torch
 import warp as wp
 
-from lab_core.errors import ConfigError, unknown_name_message
+from lab_core.errors import ConfigError, LabError, unknown_name_message
 from lab_core.names import UnknownNameError
-from lab_core.physics import HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.physics import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.scene.articulation_data import row_shapes
 from lab_core.seeding import make_generator
 from lab_core.state import Stateful
 from lab_newton import mask_kernels
 from lab_newton.actuators.entity_actuators import EntityActuators
-from lab_newton.compile import (
-    MUJOCO_MODULES,
-    compile_modules,
-    leave_out_derivatives,
-    load_kernels,
-)
-from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
+from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
+from lab_newton.config import NewtonCfg
 from lab_newton.model import build_model
 from lab_newton.sensors import Sensor, make_sensor
-from lab_newton.solvers.base import Solver
 from lab_newton.state import health_kernels
 from lab_newton.state.entity import Entity
-from lab_newton.state.health import HealthMonitor
 from lab_newton.state.properties import NOTICES
 from lab_newton.state.traces import SubstepTraces
 from lab_newton.state.wrench import ExternalWrench
@@ -48,8 +41,6 @@ if TYPE_CHECKING:
     from lab_core.mdp import SettableCommandTerm
     from lab_newton.viewer.browser import BrowserViewer
 
-_CONTACT_GAP = 0.1
-"""Contact gap of every shape for solvers that need one [m]; Newton's default."""
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
@@ -83,24 +74,23 @@ class NewtonBackend(Stateful, PhysicsBackend):
         with wp.ScopedDevice(self._device):
             self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
-        self._health = HealthMonitor(num_envs, self._device)
+            self._non_finite_count = wp.zeros(1, dtype=wp.int32)
         self._traces = SubstepTraces(self._entities, self.sensors, num_envs, self._device)
         self._renderer: CameraRenderer | None = None
         self._viewers: list[BrowserViewer] = []
         with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
             self._rng = WarpRng(num_envs, self._device)
-            leave_out_derivatives()
-            if isinstance(cfg.solver, MuJoCoSolverCfg):
-                compile_modules(MUJOCO_MODULES, self._device, progress)
+            modules = tuple(dict.fromkeys((*cfg.solver.kernel_modules, *KERNEL_MODULES)))
+            leave_out_derivatives(modules)
+            compile_modules(modules, self._device, progress)
             progress.show("kernels of this model")
             self._build()
             load_kernels(lambda: self._advance(1), self._device)
 
     @property
     def description(self) -> str:
-        solver = "MuJoCo Warp" if isinstance(self._cfg.solver, MuJoCoSolverCfg) else type(self._solver.newton).__name__
         mode = "captured" if self.capture_context.enabled else "eager: LAB_CAPTURE=0"
-        return f"{self._cfg.backend} ({solver}), {mode}"
+        return f"{self._cfg.backend} ({self.solver.name}), {mode}"
 
     def step(self, substeps: int) -> None:
         self._step(substeps)
@@ -129,9 +119,10 @@ class NewtonBackend(Stateful, PhysicsBackend):
         # State that was authored since the last forward() must not be lost.
         self._write_state(self._written)
         # Sensors look at bodies before the last solver step, which may be the first.
-        looks_at_once = self._solver.observables is not None and substeps * self._cfg.substeps == 1
-        if self._solver.reads_bodies or looks_at_once:
+        looks_at_once = self.solver.observables is not None and substeps * self._cfg.substeps == 1
+        if self.solver.reads_bodies or looks_at_once:
             self._refresh_bodies(self._written)
+        self.solver.take_over(self._state, self._written)
         for entity in entities:
             entity.write_targets(self._control, self._non_finite)
         for wrench in self._wrenches:
@@ -160,14 +151,13 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def _solve(self, is_last: bool) -> None:
         """One physics step of the solver; ``is_last``: the last one of a step."""
-        self._solver.collide(self._state)
+        self.solver.collide(self._state)
         for substep in range(self._cfg.substeps):
             observed = is_last and substep == self._cfg.substeps - 1
             if observed:
                 for sensor in self._sensors.values():
                     sensor.before_last_solver_step()
-            self._solver.step(self._state, self._control, self.dt / self._cfg.substeps, observed)
-            self._health.latch(self._solver.newton, self._solver.contact_candidates)
+            self.solver.step(self._state, self._control, self.dt / self._cfg.substeps, observed)
             for sensor in self._sensors.values():
                 sensor.after_solver_step()
 
@@ -184,13 +174,15 @@ class NewtonBackend(Stateful, PhysicsBackend):
         )
         for entity in self._entities.values():
             entity.restore_default(self._non_finite, self._env_origins, self._state)
-        self._refresh_bodies(self._non_finite, count=self._health.non_finite_count)
+        self._refresh_bodies(self._non_finite, count=self._non_finite_count)
         self._forget(self._non_finite)
+        self.solver.take_over(self._state, self._non_finite)
 
     @captured
     def _forward(self) -> None:
         self._write_state(self._written)
         self._refresh_bodies(self._written)
+        self.solver.take_over(self._state, self._written)
         for entity in self._entities.values():
             entity.read_state(self._model, self._state, self._written, mask=self._written)
         for sensor in self._sensors.values():
@@ -231,7 +223,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def _forget(self, mask: wp.array) -> None:
         """Clears what outlives a reset of the state, after :meth:`_spread_mask` of the same ``mask``."""
-        self._solver.reset(self._state, self._world_mask)
+        self.solver.reset(self._state, self._world_mask)
         for actuators in self._actuators.values():
             actuators.reset(mask, self._rng.state)
         for wrench in self._wrenches:
@@ -249,6 +241,9 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self._rng.seed(make_generator(seed, stream="physics").initial_seed())
 
     def notify(self, entity: str, *properties: str) -> None:
+        refused = [name for name in properties if NOTICES.get(name, 0) & ~self.solver.changeable]
+        if refused:
+            raise LabError(f"The solver, {self.solver.name}, cannot change {', '.join(refused)} of a built model.")
         flags = self._entities[entity].properties.flags(properties)
         if entity not in self._notices:
             self._notices[entity] = CapturedStage(
@@ -258,7 +253,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def _notify(self, entity: str, flags: int) -> None:
         self._entities[entity].properties.write(flags)
-        self._solver.newton.notify_model_changed(flags)
+        self.solver.notify(flags)
 
     def rebuild(self) -> None:
         self.close()
@@ -267,10 +262,8 @@ class NewtonBackend(Stateful, PhysicsBackend):
             callback()
 
     def _build(self) -> None:
-        # MuJoCo needs no warning before bodies touch, and each would take a contact slot.
-        gap = 0.0 if isinstance(self._cfg.solver, MuJoCoSolverCfg) else _CONTACT_GAP
         self._model, layouts = build_model(
-            self._scene, self._cfg.gravity, self.num_envs, self._device, self._ground, gap
+            self._scene, self._cfg.gravity, self.num_envs, self._device, self._ground, self._cfg.solver.prepare
         )
         for name, layout in layouts.items():
             if name not in self._entities:
@@ -279,12 +272,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
                 self.articulations[name] = self._entities[name].data
         with wp.ScopedDevice(self._device):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
-            self._solver = Solver(
-                self._cfg.solver,
-                self._model,
-                deterministic=self._cfg.deterministic,
-                terrain=None if self.terrain is None else self._cfg.terrain,
-            )
+            self.solver = self._cfg.solver.build(self._model, self._cfg, self._scene)
             self._state = self._model.state()
             self._control = self._model.control()
         for entity in self._entities.values():
@@ -302,7 +290,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             wrench.clear(everywhere)
         self._bind_sensors()
         self.non_finite.zero_()
-        self._health.clear()
+        self._non_finite_count.zero_()
         self.written.fill_(True)
         self._forward()
 
@@ -312,9 +300,9 @@ class NewtonBackend(Stateful, PhysicsBackend):
                 self._sensors[name] = make_sensor(name, cfg, self._entities, self._ground, self.dt, self._cfg.substeps)
                 self.sensors[name] = self._sensors[name].data
         sensors = self._sensors.values()
-        self._solver.observe(frozenset().union(*(sensor.observables for sensor in sensors)))
+        self.solver.observe(frozenset().union(*(sensor.observables for sensor in sensors)))
         for sensor in sensors:
-            sensor.bind(self._model, self._solver, self._state)
+            sensor.bind(self._model, self.solver, self._state)
 
     def state_dict(self) -> dict[str, Any]:
         return {name: tensor.cpu() for name, tensor in super().state_dict().items()}
@@ -334,7 +322,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
     def _state_items(self) -> Iterable[tuple[str, Any]]:
         """All that decides the future: the buffers, and what the engine holds beside them, in rows of worlds."""
         arrays = {name: getattr(self._state, name) for name in ("joint_q", "joint_qd", "body_q", "body_qd")}
-        arrays |= self._solver.memory()
+        arrays |= self.solver.memory()
         engine = {name: wp.to_torch(array).view(self.num_envs, -1) for name, array in arrays.items()}
         buffers = {
             name: {field: getattr(data, field) for field in row_shapes(0, 0)}
@@ -346,14 +334,21 @@ class NewtonBackend(Stateful, PhysicsBackend):
             "random_state": wp.to_torch(self._rng.state.view(wp.int32)),
             "written": self.written,
             "non_finite": self.non_finite,
-            "non_finite_count": wp.to_torch(self._health.non_finite_count),
+            "non_finite_count": wp.to_torch(self._non_finite_count),
             "articulations": buffers,
             "sensors": self.sensors,
         }.items()
 
     def health(self) -> HealthReport:
-        strict = isinstance(self._cfg.solver, MuJoCoSolverCfg) and self._cfg.solver.strict_capacity
-        return self._health.report(self._solver.newton, strict)
+        report = HealthReport(int(self._non_finite_count.numpy()[0]), self.solver.overflows())
+        self._non_finite_count.zero_()
+        if self.solver.strict_capacity and report.overflows:
+            raise CapacityError(
+                "Solver buffers were too small, contacts or constraints were lost: "
+                + "; ".join(f"{buffer}: {text}" for buffer, text in report.overflows.items())
+                + "."
+            )
+        return report
 
     def render(self, camera: CameraCfg) -> np.ndarray:
         origins = self._origins_moved_with(camera.follow)()

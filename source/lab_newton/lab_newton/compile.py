@@ -16,33 +16,15 @@ import warp as wp
 
 from lab_warp.progress import Progress
 
-_FORWARD_ONLY = (
+KERNEL_MODULES = (
     "newton._src.sim.articulation",
-    "newton._src.solvers.mujoco.kernels",
     "newton._src.geometry.bvh",
-    "mujoco_warp._src.set_const",
-)
-"""Modules with derivatives by default. Nothing here differentiates the physics, and they take three quarters of the
-time to compile."""
-
-MUJOCO_MODULES = (
-    "newton._src.sim.articulation",
-    "newton._src.solvers.mujoco.kernels",
-    "mujoco_warp._src.smooth",
-    "mujoco_warp._src.forward",
-    "mujoco_warp._src.derivative",
-    "mujoco_warp._src.passive",
-    "newton._src.geometry.bvh",
-    "mujoco_warp._src.set_const",
-    "mujoco_warp._src.support",
-    "mujoco_warp._src.solver",
     "lab_newton.state.entity_kernels",
     "lab_newton.state.property_kernels",
     "lab_newton.state.health_kernels",
     "lab_newton.mask_kernels",
 )
-"""Modules that MuJoCo Warp models need, those that take longest first. Models without passive forces could do without
-``derivative`` and ``passive``."""
+"""Modules that every model needs, whatever its solver."""
 
 
 def compile_modules(names: Sequence[str], device: wp.Device, progress: Progress) -> None:
@@ -69,7 +51,10 @@ def load_kernels(function: Callable[[], None], device: wp.Device) -> None:
         gc.enable()
 
 
-def leave_out_derivatives() -> None:
-    """Compiles Newton's kernels without their derivatives, unless they are loaded already."""
-    for name in _FORWARD_ONLY:
+def leave_out_derivatives(names: Sequence[str]) -> None:
+    """Compiles kernel modules without derivatives, unless they are loaded already.
+
+    Nothing here differentiates the physics, and derivatives take three quarters of the time to compile.
+    """
+    for name in names:
         wp.set_module_options({"enable_backward": False}, module=importlib.import_module(name))

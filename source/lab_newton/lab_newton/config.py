@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lab_core.physics import PhysicsCfg
+from lab_core.scene import SceneCfg
+
+if TYPE_CHECKING:  # tasks are listed without loading Newton
+    import newton
+
+    from lab_newton.solvers.base import Solver
+
+TerrainShape = Literal["mesh", "heightfield"]
 
 
 @dataclass(kw_only=True)
-class SolverCfg:
-    """Base of the solver settings."""
+class SolverCfg(ABC):
+    """Base of the solver settings: what builds a solver.
+
+    A solver of another package is a subclass of this one and one of :class:`lab_newton.solvers.Solver`.
+    """
+
+    kernel_modules: ClassVar[tuple[str, ...]] = ()
+    """Modules of kernels to compile ahead, several at once and without derivatives; those first that take longest."""
+
+    @abstractmethod
+    def build(self, model: newton.Model, physics: NewtonCfg, scene: SceneCfg) -> Solver:
+        """Returns the solver for ``model``, which was made from ``scene``.
+
+        Raises:
+            ConfigError: there is no such solver for this model.
+        """
+
+    def prepare(self, builder: newton.ModelBuilder) -> None:
+        """Sets what the solver asks of a model, before anything is in it: attributes of its own, or the distance at
+        which shapes count as contacts (``builder.rigid_gap`` [m], 0.1)."""
 
 
 @dataclass(kw_only=True)
@@ -48,13 +75,37 @@ class MuJoCoSolverCfg(SolverCfg):
     strict_capacity: bool = False
     """Raise ``CapacityError`` in ``health()`` when a buffer was too small, instead of only reporting it."""
 
+    # Models without passive forces could do without ``derivative`` and ``passive``.
+    kernel_modules: ClassVar[tuple[str, ...]] = (
+        "newton._src.sim.articulation",
+        "newton._src.solvers.mujoco.kernels",
+        "mujoco_warp._src.smooth",
+        "mujoco_warp._src.forward",
+        "mujoco_warp._src.derivative",
+        "mujoco_warp._src.passive",
+        "newton._src.geometry.bvh",
+        "mujoco_warp._src.set_const",
+        "mujoco_warp._src.support",
+        "mujoco_warp._src.solver",
+        "lab_newton.solvers.mujoco_kernels",
+    )
+
+    def build(self, model: newton.Model, physics: NewtonCfg, scene: SceneCfg) -> Solver:
+        from lab_newton.solvers.mujoco import MuJoCoSolver
+
+        return MuJoCoSolver(self, model, physics.deterministic, None if scene.terrain is None else physics.terrain)
+
+    def prepare(self, builder: newton.ModelBuilder) -> None:
+        builder.rigid_gap = 0.0  # it needs no warning before bodies touch, and each would take a contact slot
+
 
 @dataclass(kw_only=True)
 class NewtonSolverCfg(SolverCfg):
-    """Any other solver class of ``newton.solvers``, with Newton's collision pipeline."""
+    """Any other solver class with Newton's interface (``newton.solvers.SolverBase``), with its collision pipeline."""
 
-    name: str
-    """Class name, for example ``"SolverFeatherstone"``, ``"SolverXPBD"`` or ``"SolverSemiImplicit"``."""
+    name: str | type
+    """The class, or its name: one of ``newton.solvers``, for example ``"SolverFeatherstone"``, ``"SolverXPBD"`` or
+    ``"SolverSemiImplicit"``, or one of any module, as ``"module:Class"``."""
     coordinates: Literal["joint", "body"] = "joint"
     """What the solver moves. XPBD and SemiImplicit move bodies; joint positions are then read from the bodies, and
     those of hinges lie between -pi and pi."""
@@ -63,6 +114,16 @@ class NewtonSolverCfg(SolverCfg):
     contacts: bool = True
     """False: nothing collides."""
 
+    def build(self, model: newton.Model, physics: NewtonCfg, scene: SceneCfg) -> Solver:
+        from lab_newton.solvers.named import NamedSolver
+
+        return NamedSolver(self, model)
+
+    def prepare(self, builder: newton.ModelBuilder) -> None:
+        from lab_newton.solvers.named import find_class
+
+        find_class(self.name).register_custom_attributes(builder)
+
 
 @dataclass(kw_only=True)
 class NewtonCfg(PhysicsCfg):
@@ -70,7 +131,7 @@ class NewtonCfg(PhysicsCfg):
 
     backend: str = "newton"
     solver: SolverCfg = field(default_factory=MuJoCoSolverCfg)
-    terrain: Literal["mesh", "heightfield"] = "mesh"
+    terrain: TerrainShape = "mesh"
     """What bodies collide with on generated terrain: exact triangles, or a regular grid of heights, whose walls are
     slopes. The mesh is faster; a leg that gets through a wall of it stays inside for a while."""
     substeps: int = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
@@ -41,18 +42,18 @@ def build_model(
     num_envs: int,
     device: wp.Device,
     ground: Ground,
-    contact_gap: float = 0.0,
+    prepare: Callable[[newton.ModelBuilder], None],
 ) -> tuple[newton.Model, dict[str, EntityLayout]]:
     """Returns the model of ``num_envs`` equal worlds, all at the origin, and the layout of every entity.
 
     Args:
-        contact_gap: Shapes closer than twice this are in contact for the solver, without touching [m].
+        prepare: Sets up an empty builder for the solver.
 
     Raises:
         ConfigError: a model file is missing or broken, or holds something that entities do not support; or a fixed
             base is to stand on generated terrain.
     """
-    world = _new_builder(gravity, contact_gap)
+    world = _new_builder(gravity, prepare)
     layouts = {name: _add_entity(world, name, cfg) for name, cfg in scene.entities.items()}
     if not layouts:
         raise ConfigError("scene.entities is empty: the Newton backend needs at least one articulation.")
@@ -62,7 +63,7 @@ def build_model(
             f"Entity {fixed[0]!r} is fixed to the world, and on generated terrain every environment has a place of its "
             "own, where only floating roots can be put. Use a plane: scene.ground in place of scene.terrain."
         )
-    builder = _new_builder(gravity, contact_gap)
+    builder = _new_builder(gravity, prepare)
     builder.replicate(world, num_envs)
     ground.add_to(builder)
     return builder.finalize(device=device), layouts
@@ -88,11 +89,13 @@ def asset_path(asset: str) -> Path:
     return path
 
 
-def _new_builder(gravity: tuple[float, float, float], contact_gap: float) -> newton.ModelBuilder:
+def _new_builder(
+    gravity: tuple[float, float, float], prepare: Callable[[newton.ModelBuilder], None]
+) -> newton.ModelBuilder:
     builder = newton.ModelBuilder(gravity=gravity)
     newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
     builder.default_shape_cfg.mu = 1.0
-    builder.rigid_gap = contact_gap
+    prepare(builder)
     return builder
 
 

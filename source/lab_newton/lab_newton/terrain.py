@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
 
 import newton
 import numpy as np
@@ -14,8 +13,8 @@ import warp as wp
 
 from lab_core.scene import SceneCfg
 from lab_core.terrain import HeightField, Terrain
+from lab_newton.config import TerrainShape
 
-TerrainShape = Literal["heightfield", "mesh"]
 _COLOR = (0.62, 0.58, 0.52)
 
 

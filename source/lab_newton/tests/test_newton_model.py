@@ -11,9 +11,11 @@ from newton.solvers import SolverMuJoCo
 
 from lab_core.errors import ConfigError
 from lab_core.scene import SceneCfg
+from lab_newton import MuJoCoSolverCfg
 from lab_newton.model import asset_path, build_model
 from lab_newton.terrain import Ground
 
+PREPARE = MuJoCoSolverCfg().prepare
 HINGE = '<joint name="{joint}" type="hinge"/><geom type="sphere" size="0.1"/>'
 
 
@@ -30,7 +32,9 @@ def build(tmp_path: Path, rover_cfg):
         file.write_text(text)
         scene = SceneCfg(entities={"robot": replace(rover_cfg, asset=str(file), actuators={}, **settings)})
         device = wp.get_device("cpu")
-        return build_model(scene, (0.0, 0.0, -9.81), 1, device, Ground(scene, None, "mesh", device))
+        return build_model(
+            scene, (0.0, 0.0, -9.81), 1, device, Ground(scene, None, "mesh", device), MuJoCoSolverCfg().prepare
+        )
 
     return build
 
@@ -104,7 +108,14 @@ def test_two_robots_in_one_file_are_refused(build):
 def test_an_empty_scene_is_refused():
     device = wp.get_device("cpu")
     with pytest.raises(ConfigError, match="scene.entities is empty"):
-        build_model(SceneCfg(), (0.0, 0.0, -9.81), 1, device, Ground(SceneCfg(), None, "mesh", device))
+        build_model(
+            SceneCfg(),
+            (0.0, 0.0, -9.81),
+            1,
+            device,
+            Ground(SceneCfg(), None, "mesh", device),
+            MuJoCoSolverCfg().prepare,
+        )
 
 
 def test_options_of_the_file_do_not_change_the_world(build):

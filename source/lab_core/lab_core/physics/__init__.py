@@ -1,5 +1,5 @@
 """What a physics engine must offer."""
 
-from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg, Viewer
+from lab_core.physics.backend import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg, Viewer
 
-__all__ = ["HealthReport", "PhysicsBackend", "PhysicsCfg", "Viewer"]
+__all__ = ["CapacityError", "HealthReport", "PhysicsBackend", "PhysicsCfg", "Viewer"]

@@ -38,7 +38,7 @@ class DriveNetwork:
         self._shape = (entity.num_envs, len(joints))
         self._num_joints = len(entity.layout.joint_names)
         with wp.ScopedDevice(entity.device):
-            self._joints = wp.array(joints, dtype=wp.int32)
+            self._joints = wp.array(list(joints), dtype=wp.int32)
             self._weights = [
                 wp.array(weights["input"].numpy(), dtype=vector, shape=(layers, rows)),
                 wp.array(weights["recurrent"].numpy(), dtype=vector, shape=(layers, rows)),

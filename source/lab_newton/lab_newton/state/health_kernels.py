@@ -31,21 +31,3 @@ def find_non_finite(
             non_finite[world] = True
         if not wp.isfinite(body_qd[world, i]):
             non_finite[world] = True
-
-
-@wp.kernel
-def latch_overflow(
-    overflow: wp.array[wp.int32],
-    constraint_rows: wp.array[wp.int32],
-    contacts: wp.array[wp.int32],
-    candidates: wp.array[wp.int32],
-    latched: wp.array[wp.int32],
-    peak_rows: wp.array[wp.int32],
-    peak_contacts: wp.array[wp.int32],
-):
-    """Keeps every bit of ``overflow`` (N,), and the largest needs, until they are read. Launch over N."""
-    world = wp.tid()
-    latched[world] = latched[world] | overflow[world]
-    peak_rows[world] = wp.max(peak_rows[world], constraint_rows[world])
-    if world == 0:
-        peak_contacts[0] = wp.max(peak_contacts[0], wp.max(contacts[0], candidates[0]))

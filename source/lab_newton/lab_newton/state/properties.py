@@ -13,6 +13,7 @@ from newton import ModelFlags
 
 from lab_core.errors import LabError, unknown_name_message
 from lab_core.scene import ArticulationData
+from lab_newton.arrays import present
 from lab_newton.model import UNLIMITED, EntityLayout
 from lab_newton.state import property_kernels as kernels
 
@@ -55,16 +56,16 @@ class Properties:
             tensor = wp.to_torch(array)
             return tensor.reshape(worlds, -1, *tensor.shape[1:])[:, list(columns)]
 
-        lower = rows(model.joint_limit_lower, layout.joint_dof)
-        upper = rows(model.joint_limit_upper, layout.joint_dof)
+        lower = rows(present(model.joint_limit_lower), layout.joint_dof)
+        upper = rows(present(model.joint_limit_upper), layout.joint_dof)
         data.joint_pos_limits[..., 0] = torch.where(lower <= -UNLIMITED, -torch.inf, lower)
         data.joint_pos_limits[..., 1] = torch.where(upper >= UNLIMITED, torch.inf, upper)
-        data.joint_armature.copy_(rows(model.joint_armature, layout.joint_dof))
-        data.joint_friction.copy_(rows(model.joint_friction, layout.joint_dof))
-        data.body_mass.copy_(rows(model.body_mass, layout.body))
-        data.body_com_pos_b.copy_(rows(model.body_com, layout.body))
-        data.body_inertia_b.copy_(rows(model.body_inertia, layout.body))
-        friction = wp.to_torch(model.shape_material_mu)
+        data.joint_armature.copy_(rows(present(model.joint_armature), layout.joint_dof))
+        data.joint_friction.copy_(rows(present(model.joint_friction), layout.joint_dof))
+        data.body_mass.copy_(rows(present(model.body_mass), layout.body))
+        data.body_com_pos_b.copy_(rows(present(model.body_com), layout.body))
+        data.body_inertia_b.copy_(rows(present(model.body_inertia), layout.body))
+        friction = wp.to_torch(present(model.shape_material_mu))
         for column, shape in self._first_shape.items():
             data.body_friction[:, column] = friction[shape]
 
@@ -127,11 +128,11 @@ class Properties:
 
 def _shapes_of_bodies(layout: EntityLayout, model: newton.Model, worlds: int) -> np.ndarray:
     """Returns (shapes, 3): collision shape, world, column of its body in the entity's buffers."""
-    body = model.shape_body.numpy()
+    body = present(model.shape_body).numpy()
     world, place = np.divmod(body, model.body_count // worlds)
     column = np.full(model.body_count // worlds, -1)
     column[list(layout.body)] = np.arange(len(layout.body))
-    collides = (model.shape_flags.numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)) != 0
+    collides = (present(model.shape_flags).numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)) != 0
     shapes = np.nonzero((body >= 0) & collides & (column[place] >= 0))[0]
     return np.stack([shapes, world[shapes], column[place[shapes]]], axis=1).astype(np.int32)
 
@@ -144,9 +145,9 @@ def _first_of_each(shapes: np.ndarray, bodies: int) -> dict[int, int]:
 
 def _ground_friction_above(model: newton.Model, shapes: np.ndarray) -> float:
     """Returns the friction of the ground if it does not leave the decision to all of ``shapes``, else 0."""
-    ground = np.nonzero(model.shape_body.numpy() < 0)[0]
+    ground = np.nonzero(present(model.shape_body).numpy() < 0)[0]
     if not ground.size or not len(shapes):
         return 0.0
-    priority = model.mujoco.geom_priority.numpy()
+    priority = model.mujoco.geom_priority.numpy()  # pyright: ignore[reportAttributeAccessIssue]
     decided = priority[shapes[:, 0]].min() > priority[ground].max()
-    return 0.0 if decided else float(model.shape_material_mu.numpy()[ground].max())
+    return 0.0 if decided else float(present(model.shape_material_mu).numpy()[ground].max())

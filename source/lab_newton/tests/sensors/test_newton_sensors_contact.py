@@ -109,9 +109,9 @@ def test_first_contact_is_true_for_one_control_step(dropped):
 def test_what_is_close_but_does_not_touch_takes_no_contact_slot(dropped):
     while dropped.articulations["robot"].root_link_pose_w[0, 2] > FOOT_HEIGHT + 0.02:
         dropped.step(1)
-    assert int(dropped._solver.measure_contacts().count.numpy()[0]) == 0
+    assert int(dropped.solver.measure_contacts().count.numpy()[0]) == 0
     dropped.step(4)
-    assert int(dropped._solver.measure_contacts().count.numpy()[0]) == 3 * 4
+    assert int(dropped.solver.measure_contacts().count.numpy()[0]) == 3 * 4
 
 
 def test_feet_carry_the_weight(dropped):

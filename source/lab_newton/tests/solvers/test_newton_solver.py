@@ -6,9 +6,12 @@ import math
 
 import pytest
 import torch
+from newton.solvers import SolverFeatherstone
 
+from lab_core.config import to_dict
 from lab_core.errors import ConfigError
-from lab_newton import MuJoCoSolverCfg, NewtonSolverCfg, SolverCfg
+from lab_newton import MuJoCoSolverCfg, NewtonSolverCfg
+from lab_newton.solvers.named import find_class
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
@@ -16,7 +19,7 @@ def test_settings_reach_the_solver(make_rover):
     cfg = MuJoCoSolverCfg(
         iterations=7, ls_iterations=9, tolerance=1e-4, impratio=10.0, cone="elliptic", njmax=80, nconmax=24
     )
-    solver = make_rover(num_envs=1, solver=cfg)._solver.newton
+    solver = make_rover(num_envs=1, solver=cfg).solver.newton
     options = solver.mjw_model.opt
     assert (options.iterations, options.ls_iterations) == (7, 9)
     assert options.tolerance.numpy()[0] == pytest.approx(1e-4)
@@ -30,7 +33,7 @@ def test_settings_reach_the_solver(make_rover):
 def test_deterministic_runs_repeat_bit_for_bit_on_every_device(make_rover):
     """With contacts, and beside a world that breaks."""
     backend = make_rover(deterministic=True)
-    assert backend._solver.newton.mjw_model.opt.deterministic
+    assert backend.solver.newton.mjw_model.opt.deterministic
     backend.step(2)
     start = backend.state_dict()
     ends = []
@@ -99,5 +102,12 @@ def test_an_unknown_solver_is_refused_with_what_exists(make_cart_pole):
         make_cart_pole(solver=NewtonSolverCfg(name="SolverMagic"))
     with pytest.raises(ConfigError, match="options of SolverXPBD.*wings"):
         make_cart_pole(solver=NewtonSolverCfg(name="SolverXPBD", options={"wings": 2}))
-    with pytest.raises(ConfigError, match="is a SolverCfg"):
-        make_cart_pole(solver=SolverCfg())
+
+
+def test_a_class_is_found_by_reference():
+    assert find_class("newton.solvers:SolverFeatherstone") is SolverFeatherstone
+    assert to_dict(NewtonSolverCfg(name=SolverFeatherstone))["name"].endswith(":SolverFeatherstone")
+    with pytest.raises(ConfigError, match="is no subclass of newton.solvers.SolverBase"):
+        find_class("pathlib:Path")
+    with pytest.raises(ConfigError, match="cannot import module 'nowhere'"):
+        find_class("nowhere:Solver")

@@ -179,6 +179,37 @@ def test_too_few_constraint_rows_are_reported_with_the_number_needed(cramped):
     assert roomy.health().ok, "the number that the report asked for is not enough"
 
 
+def lift(backend) -> None:
+    backend.articulations["robot"].root_link_pose_w[:, 2] = 2.0
+    backend.mark_written(torch.ones(3, dtype=torch.bool, device=backend.device))
+    backend.forward()
+
+
+@pytest.mark.parametrize(
+    ("capacity", "buffer"),
+    [({"njmax": 5, "nconmax": 32}, "constraint rows"), ({"njmax": 200, "nconmax": 1}, "contacts")],
+)
+def test_an_overflow_of_an_early_step_is_kept_until_it_is_read(cramped, capacity, buffer):
+    """With the number that was needed then, whatever the steps after it need."""
+    backend = cramped(**capacity)
+    lay_on_the_ground(backend, [True, False, True])
+    backend.step(1)
+    at_once = backend.health().overflows
+    lift(backend)
+    backend.step(1)
+    assert backend.health().ok, "in the air nothing overflows"
+
+    lay_on_the_ground(backend, [True, False, True])
+    backend.step(1)
+    lift(backend)
+    backend.step(3)
+    later = backend.health().overflows
+    assert later.keys() == at_once.keys() == {buffer}
+    if backend.device.type == "cpu":
+        assert later == at_once
+    assert backend.health().ok
+
+
 def test_too_few_contacts_are_reported_with_the_number_needed(cramped):
     """Pairs that found no room were not collided, so that following the advice may take a second round."""
     capacity, rounds = 1, 0

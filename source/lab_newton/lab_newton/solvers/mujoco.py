@@ -1,0 +1,193 @@
+"""MuJoCo Warp."""
+
+from __future__ import annotations
+
+import math
+
+import mujoco_warp
+import newton
+import numpy as np
+import warp as wp
+from mujoco_warp import DisableBit, OverflowType
+from newton.solvers import SolverMuJoCo
+
+from lab_core.errors import ConfigError
+from lab_newton.config import MuJoCoSolverCfg, TerrainShape
+from lab_newton.solvers import mujoco_kernels as kernels
+from lab_newton.solvers.base import ContactForces
+from lab_newton.solvers.named import WrappedSolver
+
+
+class MuJoCoSolver(WrappedSolver):
+    """MuJoCo Warp, with its own collisions or Newton's.
+
+    What overflows is kept on the device, every bit and the largest needs, until it is read.
+    """
+
+    newton: SolverMuJoCo
+
+    def __init__(
+        self, cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, terrain: TerrainShape | None
+    ) -> None:
+        """Makes the solver for ``model``, which holds generated terrain of the shape ``terrain``, if any.
+
+        ``deterministic`` repeats on a GPU, about 16 times slower: MuJoCo Warp then adds up in a fixed order, and
+        Newton's collision pipeline finds the contacts, sorted, unless ``cfg`` asks for MuJoCo Warp's.
+
+        Raises:
+            ConfigError: it cannot collide with the terrain.
+        """
+        by_newton = collides_by_newton(cfg, terrain, sorts=deterministic and model.device.is_cuda)
+        solver = _make(cfg, model, deterministic, by_newton)
+        data = solver.mjw_data
+        collisions = None
+        if by_newton:
+            collisions = newton.CollisionPipeline(model, rigid_contact_max=data.naconmax, deterministic=deterministic)
+        super().__init__(solver, collisions)
+        self.name = "MuJoCo Warp"
+        self.strict_capacity = cfg.strict_capacity
+        self._device = model.device
+        self._num_worlds = data.nworld
+        self._candidates = data.ncollision if self._contacts is None else self._contacts.rigid_contact_count
+        """(1,) contacts that were found, more than fit into the pool if it is too small."""
+        self._contact_forces: ContactForces | None = None
+        with wp.ScopedDevice(model.device):
+            self._latched = wp.zeros(data.nworld, dtype=wp.int32)
+            self._peak_rows = wp.zeros(data.nworld, dtype=wp.int32)
+            self._peak_contacts = wp.zeros(1, dtype=wp.int32)
+
+    def step(self, state: newton.State, control: newton.Control, dt: float, observed: bool = False) -> None:
+        observables = self.observables if observed else None
+        # MuJoCo Warp would go on to compute the observables of the bodies in every step.
+        self.newton.mjw_model.opt.run_rne_postconstraint = observables is not None
+        self.newton.step(state, state, control, self._contacts, dt, observables=observables)
+        data = self.newton.mjw_data
+        if self._contact_forces is not None:
+            with wp.ScopedDevice(self._device):
+                mujoco_warp.contact_force(
+                    self.newton.mjw_model, data, self._contact_ids, True, self._contact_forces.force
+                )
+        wp.launch(
+            kernels.latch_overflow,
+            dim=self._num_worlds,
+            inputs=[data.overflow, data.nefc, data.nacon, self._candidates],
+            outputs=[self._latched, self._peak_rows, self._peak_contacts],
+            device=self._device,
+        )
+
+    def memory(self) -> dict[str, wp.array]:
+        # Each step starts its search from the last acceleration.
+        return {"qacc_warmstart": self.newton.mjw_data.qacc_warmstart}
+
+    def measure_contacts(self) -> ContactForces:
+        data = self.newton.mjw_data
+        if self._contact_forces is None:
+            self._contact_forces = ContactForces(
+                capacity=data.naconmax,
+                count=data.nacon,
+                world=data.contact.worldid,
+                geom=data.contact.geom,
+                shape_of_geom=self.newton.mjc_geom_to_newton_shape,  # pyright: ignore[reportArgumentType]
+                force=wp.zeros(data.naconmax, dtype=wp.spatial_vectorf, device=self._device),
+            )
+            self._contact_ids = wp.array(np.arange(data.naconmax), dtype=wp.int32, device=self._device)
+        return self._contact_forces
+
+    def overflows(self) -> dict[str, str]:
+        # At its iteration limit a solver stops early; no buffer was too small.
+        latched = self._latched.numpy() & ~int(OverflowType.ITERATIONS | OverflowType.LS_ITERATIONS)
+        rows, peak = self._peak_rows.numpy().max(), int(self._peak_contacts.numpy()[0])
+        for array in (self._latched, self._peak_rows, self._peak_contacts):
+            array.zero_()
+        data, num_worlds = self.newton.mjw_data, self._num_worlds
+        found: dict[str, str] = {}
+        for bit in OverflowType.__members__.values():
+            worlds = np.count_nonzero(latched & int(bit))
+            if not worlds or bit == OverflowType.ALL:
+                continue
+            if bit == OverflowType.NEFC:
+                found["constraint rows"] = (
+                    f"{worlds} of {num_worlds} worlds, raise physics.solver.njmax from {data.njmax} to at least {rows}"
+                )
+            elif bit not in (OverflowType.BROADPHASE, OverflowType.NARROWPHASE):
+                found[str(bit.name)] = f"{worlds} of {num_worlds} worlds"
+        # Contacts, and the candidate pairs before them, live in one pool of all worlds.
+        if peak > data.naconmax:
+            found["contacts"] = (
+                f"the pool of all {num_worlds} worlds, raise physics.solver.nconmax from "
+                f"{data.naconmax // num_worlds} to at least {math.ceil(peak / num_worlds)}"
+            )
+        return found
+
+
+def collides_by_newton(cfg: MuJoCoSolverCfg, terrain: TerrainShape | None, sorts: bool) -> bool:
+    """Returns whether Newton finds the contacts, not MuJoCo Warp.
+
+    Args:
+        terrain: Shape of the generated terrain, if there is any.
+        sorts: Whether contacts must come in the same order in every run.
+
+    Raises:
+        ConfigError: MuJoCo Warp is asked to collide with a mesh.
+    """
+    if not cfg.contacts:
+        return False
+    if cfg.collisions == "mujoco" and terrain == "mesh":
+        raise ConfigError(
+            "physics.solver.collisions is 'mujoco', and MuJoCo Warp takes a mesh for its convex hull: set it to "
+            "'newton', or physics.terrain to 'heightfield'."
+        )
+    # On a GPU MuJoCo Warp leaves contacts in the order in which its threads found them, Newton can sort them.
+    return cfg.collisions == "newton" or (cfg.collisions == "auto" and (terrain is not None or sorts))
+
+
+def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_newton: bool) -> SolverMuJoCo:
+    solver = SolverMuJoCo(
+        model,
+        solver=cfg.solver,
+        integrator=cfg.integrator,
+        cone=cfg.cone,
+        jacobian=cfg.jacobian,
+        impratio=cfg.impratio,
+        iterations=cfg.iterations,
+        ls_iterations=cfg.ls_iterations,
+        tolerance=cfg.tolerance,
+        ccd_iterations=cfg.ccd_iterations,
+        njmax=cfg.njmax,
+        nconmax=cfg.nconmax,
+        disable_contacts=not cfg.contacts,
+        use_mujoco_contacts=not by_newton,
+        # A switchable root costs an idle weld constraint in every world.
+        kinematic_switchable_roots=False,
+    )
+    if by_newton:
+        # Newton's own friction gain of a shape would replace the stiffness of friction that the model file asks for.
+        model.shape_material_kf = None
+    _leave_out_absent_forces(solver.mjw_model)
+    # Overflows are latched on the device and reported by health(); the default prints a line per step.
+    solver.mjw_model.opt.warn_overflow = 0
+    if deterministic:
+        solver.mjw_model.opt.deterministic = True
+    return solver
+
+
+def _leave_out_absent_forces(model: mujoco_warp.Model) -> None:
+    """Skips springs, dampers, gravity compensation and MuJoCo's own actuators in a model that has none of them, as
+    nothing here adds them later; the efforts of our actuators are applied forces.
+
+    The implicitfast integrator then also leaves out a second factorisation: what it would factorise, M - dt dF/dqvel,
+    is the inertia M of the first.
+    """
+    may_be_absent = (
+        model.jnt_stiffness,
+        model.jnt_stiffnesspoly,
+        model.dof_damping,
+        model.dof_dampingpoly,
+        model.body_gravcomp,
+    )
+    has_other_forces = model.nactuator or model.ntendon or model.nflex or model.has_fluid or model.flg_adhesion
+    # implicitfast takes the gyroscopic forces of a single free body implicitly.
+    has_free_bodies = model.body_freeadr.size > 0
+    if has_other_forces or has_free_bodies or any(array.numpy().any() for array in may_be_absent):
+        return
+    model.opt.disableflags |= DisableBit.ACTUATION | DisableBit.SPRING | DisableBit.DAMPER
