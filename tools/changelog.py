@@ -3,9 +3,10 @@
     python tools/changelog.py check [--base REF]
     python tools/changelog.py release [PACKAGE ...] [--bump major|minor|patch]
 
-A fragment is `source/<package>/changelog.d/+<slug>.<type>.md`: one or a few sentences in the past tense that say what
-the user gets, type one of added, changed, deprecated, removed, fixed. A text that begins with `**Breaking:**` breaks
-users, and so does everything of type removed.
+A fragment is `source/<package>/changelog.d/+<slug>.<type>.md`: one or a few sentences in the imperative mood that say
+what the user gets, type one of added, changed, deprecated, removed, fixed. A text that begins with `**Breaking:**`
+breaks users, and so does everything of type removed: its last paragraph begins with `Migration:` and says what they
+write instead. A fragment of type skip says why users see nothing of a change; it stays out of the changelog.
 
 `check` wants a new or edited fragment for each package that changed since REF in what it ships: the files of
 `source/<package>/<package>/` and its pyproject.toml. Markdown and tests need none. Versions and CHANGELOG.md move in a
@@ -27,11 +28,14 @@ from pathlib import Path, PurePosixPath
 
 import workspace
 
-TYPES = ("added", "changed", "deprecated", "removed", "fixed")
+SKIP = "skip"
+TYPES = ("added", "changed", "deprecated", "removed", "fixed", SKIP)
 TIERS = ("patch", "minor", "major")
 FRAGMENT_NAME = re.compile(rf"\+[A-Za-z0-9][\w.-]*\.({'|'.join(TYPES)})\.md")
 START_MARKER = "<!-- towncrier release notes start -->"
 BREAKING = "**Breaking:**"
+MIGRATION = re.compile(r"^Migration: \S", re.MULTILINE)
+PAST_TENSE = re.compile(r"(?!Embed|Feed|Need|Seed|Speed)[A-Z]\w*ed\b")
 
 
 class ChangelogError(Exception):
@@ -49,6 +53,11 @@ def run(*command: str) -> str:
 def fragments(package: str) -> list[Path]:
     folder = workspace.package_dir(package) / "changelog.d"
     return sorted(path for path in folder.glob("*") if not path.name.startswith("."))
+
+
+def news(package: str) -> list[Path]:
+    """The fragments that users read."""
+    return [path for path in fragments(package) if fragment_type(path) != SKIP]
 
 
 def fragment_type(fragment: Path) -> str:
@@ -71,6 +80,16 @@ def format_problems(package: str) -> Iterator[str]:
             yield f"{package}: {path.name} is empty"
         elif text.startswith(("- ", "* ", "#")):
             yield f"{package}: {path.name} starts with a bullet or heading; write plain sentences"
+        elif found := PAST_TENSE.match(text.removeprefix(BREAKING).lstrip()):
+            yield f"{package}: {path.name} begins with {found[0]!r}; write in the imperative mood: 'Add ...', 'Let ...'"
+        elif breaks(path) and not MIGRATION.search(text):
+            yield f"{package}: {path.name} breaks users; end it with a paragraph 'Migration: ...'"
+
+
+def breaks(fragment: Path) -> bool:
+    """Whether users must change something after what the fragment tells of."""
+    text = fragment.read_text(encoding="utf-8").lstrip()
+    return fragment_type(fragment) == "removed" or text.startswith(BREAKING)
 
 
 def ships(path: PurePosixPath, package: str) -> bool:
@@ -122,11 +141,9 @@ def check(base: str) -> None:
 
 def required_tier(package: str) -> str:
     """How far the package's fragments ask its version to move, as written for 1.0 and later."""
-    kinds = {fragment_type(path) for path in fragments(package)}
-    texts = (path.read_text(encoding="utf-8").lstrip() for path in fragments(package))
-    if "removed" in kinds or any(text.startswith(BREAKING) for text in texts):
+    if any(map(breaks, news(package))):
         return "major"
-    return "patch" if kinds == {"fixed"} else "minor"
+    return "patch" if {fragment_type(path) for path in news(package)} == {"fixed"} else "minor"
 
 
 def bump_for(package: str, tier: str) -> str:
@@ -153,7 +170,7 @@ def raise_bounds(package: str, old: str, new: str) -> list[str]:
         text = pyproject.read_text(encoding="utf-8")
         pyproject.write_text(re.sub(rf'"{package}[<>=~!][^"]*"', f'"{package}{bounds(new)}"', text), encoding="utf-8")
         note = folder / "changelog.d" / f"+{package}-{new}.changed.md"
-        note.write_text(f"Required {package} {new} or newer.\n", encoding="utf-8")
+        note.write_text(f"Require {package} {new} or newer.\n", encoding="utf-8")
     return raised
 
 
@@ -165,13 +182,15 @@ def set_version_attribute(package: str, version: str) -> None:
 
 
 def release(package: str, bump: str | None) -> None:
-    if not fragments(package):
+    if not news(package):
         print(f"{package}: no fragments, nothing to release")
         return
     old = workspace.project(package)["version"]
     component = bump or bump_for(package, required_tier(package))
     new = run("uv", "version", "--package", package, "--bump", component, "--frozen", "--short").strip()
     set_version_attribute(package, new)
+    for path in set(fragments(package)) - set(news(package)):
+        path.unlink()
     folder = str(workspace.package_dir(package))
     build = (workspace.program("towncrier"), "build", "--yes", "--config", "pyproject.toml")
     run(*build, "--dir", folder, "--name", package, "--version", new)

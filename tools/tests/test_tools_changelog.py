@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+REMOVED = "Remove the old call.\n\nMigration: call the new one.\n"
+RENAMED = "**Breaking:** Rename it.\n\nMigration: use the new name.\n"
+
 
 @pytest.fixture
 def repository(skeleton):
@@ -14,7 +17,7 @@ def repository(skeleton):
     return skeleton
 
 
-def fragment(repository, package, name, text="Added a thing.\n"):
+def fragment(repository, package, name, text="Add a thing.\n"):
     repository.write(f"source/{package}/changelog.d/{name}", text)
 
 
@@ -107,12 +110,16 @@ def test_dependency_change_needs_a_fragment(repository):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("+x.feature.md", "Added a thing.", "+x.feature.md is no fragment name"),
-        ("+x.added.rst", "Added a thing.", "+x.added.rst is no fragment name"),
-        ("x.added.md", "Added a thing.", "x.added.md is no fragment name"),
-        ("+.added.md", "Added a thing.", "+.added.md is no fragment name"),
+        ("+x.feature.md", "Add a thing.", "+x.feature.md is no fragment name"),
+        ("+x.added.rst", "Add a thing.", "+x.added.rst is no fragment name"),
+        ("x.added.md", "Add a thing.", "x.added.md is no fragment name"),
+        ("+.added.md", "Add a thing.", "+.added.md is no fragment name"),
         ("+x.added.md", " \n", "+x.added.md is empty"),
-        ("+x.added.md", "- Added a thing.", "+x.added.md starts with a bullet"),
+        ("+x.added.md", "- Add a thing.", "+x.added.md starts with a bullet"),
+        ("+x.added.md", "Added a thing.", "+x.added.md begins with 'Added'; write in the imperative mood"),
+        ("+x.changed.md", "**Breaking:** Renamed it.\n\nMigration: none.", "+x.changed.md begins with 'Renamed'"),
+        ("+x.changed.md", "**Breaking:** Rename it.", "+x.changed.md breaks users; end it with a paragraph"),
+        ("+x.removed.md", "Remove it.", "+x.removed.md breaks users; end it with a paragraph"),
     ],
 )
 def test_malformed_fragment_fails(repository, name, text, message):
@@ -157,18 +164,36 @@ def test_unknown_base_is_named(repository):
 
 
 def test_release_builds_the_changelog_and_removes_fragments(repository):
-    fragment(repository, "lab_rl", "+one.added.md", "Added checkpoints.\n")
-    fragment(repository, "lab_rl", "+two.fixed.md", "Fixed the progress bar.\n")
+    fragment(repository, "lab_rl", "+one.added.md", "Add checkpoints.\n")
+    fragment(repository, "lab_rl", "+two.fixed.md", "Let the progress bar end.\n")
     result = release(repository)
     assert result.returncode == 0, result.stdout
     assert "lab_rl: 0.1.0 -> 0.1.1; commit, then tag lab_rl-v0.1.1" in result.stdout
     text = repository.read("source/lab_rl/CHANGELOG.md")
     assert text.startswith("# Changelog\n\n<!-- towncrier release notes start -->\n\n## 0.1.1 (")
-    assert "### Added\n\n- Added checkpoints.\n" in text
-    assert "### Fixed\n\n- Fixed the progress bar.\n" in text
+    assert "### Added\n\n- Add checkpoints.\n" in text
+    assert "### Fixed\n\n- Let the progress bar end.\n" in text
     assert [path.name for path in (repository.root / "source/lab_rl/changelog.d").iterdir()] == [".gitkeep"]
     assert '__version__ = "0.1.1"' in repository.read("source/lab_rl/lab_rl/__init__.py")
     assert version(repository, "lab_core") == "0.1.0"
+
+
+def test_what_users_do_not_see_stays_out(repository):
+    repository.write("source/lab_rl/lab_rl/new.py", "")
+    fragment(repository, "lab_rl", "+inside.skip.md", "Rename a private function.\n")
+    assert check(repository).returncode == 0
+    assert "lab_rl: no fragments" in repository.run("changelog.py", "release", "lab_rl").stdout
+    fragment(repository, "lab_rl", "+one.added.md", "Add checkpoints.\n")
+    assert release(repository, "lab_rl").returncode == 0
+    text = repository.read("source/lab_rl/CHANGELOG.md")
+    assert "Add checkpoints." in text and "private" not in text
+    assert [path.name for path in (repository.root / "source/lab_rl/changelog.d").iterdir()] == [".gitkeep"]
+
+
+@pytest.mark.parametrize("text", ["Speed up resets.", "Feed sensors.", "Let resets be called."])
+def test_imperatives_pass(repository, text):
+    fragment(repository, "lab_rl", "+one.changed.md", text)
+    assert check(repository).returncode == 0
 
 
 def test_release_passes_the_check(repository):
@@ -200,13 +225,14 @@ def test_newest_release_comes_first(repository):
 @pytest.mark.parametrize(
     ("before", "fragments", "after"),
     [
-        ("1.2.3", {"+a.fixed.md": "Fixed."}, "1.2.4"),
-        ("1.2.3", {"+a.fixed.md": "Fixed.", "+b.added.md": "Added."}, "1.3.0"),
-        ("1.2.3", {"+a.deprecated.md": "Deprecated."}, "1.3.0"),
-        ("1.2.3", {"+a.added.md": "Added.", "+b.removed.md": "Removed."}, "2.0.0"),
-        ("1.2.3", {"+a.changed.md": "**Breaking:** Renamed.", "+b.fixed.md": "Fixed."}, "2.0.0"),
-        ("0.1.0", {"+a.added.md": "Added."}, "0.1.1"),
-        ("0.1.0", {"+a.removed.md": "Removed."}, "0.2.0"),
+        ("1.2.3", {"+a.fixed.md": "Mend."}, "1.2.4"),
+        ("1.2.3", {"+a.fixed.md": "Mend.", "+b.skip.md": "Rename inside."}, "1.2.4"),
+        ("1.2.3", {"+a.fixed.md": "Mend.", "+b.added.md": "Add."}, "1.3.0"),
+        ("1.2.3", {"+a.deprecated.md": "Deprecate."}, "1.3.0"),
+        ("1.2.3", {"+a.added.md": "Add.", "+b.removed.md": REMOVED}, "2.0.0"),
+        ("1.2.3", {"+a.changed.md": RENAMED, "+b.fixed.md": "Mend."}, "2.0.0"),
+        ("0.1.0", {"+a.added.md": "Add."}, "0.1.1"),
+        ("0.1.0", {"+a.removed.md": REMOVED}, "0.2.0"),
     ],
 )
 def test_highest_tier_wins(repository, before, fragments, after):
@@ -225,20 +251,20 @@ def test_bump_overrides_the_fragments(repository):
 
 
 def test_break_raises_the_bounds_of_siblings(repository):
-    fragment(repository, "lab_warp", "+a.removed.md", "Removed the old call.\n")
+    fragment(repository, "lab_warp", "+a.removed.md", REMOVED)
     result = release(repository, "lab_warp")
     assert result.returncode == 0, result.stdout
     assert "lab_warp: lab_newton, lab_tasks now require it" in result.stdout
     assert '"lab_warp>=0.2,<0.3"' in repository.read("source/lab_newton/pyproject.toml")
     assert '"lab_core>=0.1,<0.2"' in repository.read("source/lab_newton/pyproject.toml")
     note = repository.read("source/lab_newton/changelog.d/+lab_warp-0.2.0.changed.md")
-    assert note == "Required lab_warp 0.2.0 or newer.\n"
+    assert note == "Require lab_warp 0.2.0 or newer.\n"
     repository.git("add", "--all")
     assert check(repository).returncode == 0
 
 
 def test_release_of_all_carries_new_bounds_upwards(repository):
-    fragment(repository, "lab_core", "+a.removed.md", "Removed the old call.\n")
+    fragment(repository, "lab_core", "+a.removed.md", REMOVED)
     result = release(repository)
     assert result.returncode == 0, result.stdout
     assert [version(repository, name) for name in ("lab_core", "lab_warp", "lab_rl")] == ["0.2.0", "0.1.1", "0.1.1"]
