@@ -1,15 +1,10 @@
 """Sums over environments whose result does not depend on scheduling."""
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportCallIssue=false
-
 from __future__ import annotations
 
 import warp as wp
 
-wp.set_module_options({"enable_backward": False})
+from lab_warp import reductions_kernels as kernels
 
 LANES = 1024
 """Threads that share the work on one column on a GPU. A CPU has one lane, which takes the environments in order."""
@@ -33,7 +28,7 @@ def masked_means(
     """
     columns = values.shape[1]
     wp.launch_tiled(
-        _masked_means,
+        kernels.masked_means,
         dim=[columns],
         inputs=[values, mask, count, scale],
         outputs=[out],
@@ -50,37 +45,4 @@ def mean_of_integers(values: wp.array, out: wp.array, device: wp.Device) -> None
         out: (1,) float32.
         device: Device of both.
     """
-    wp.launch_tiled(_mean_of_integers, dim=[1], inputs=[values], outputs=[out], block_dim=LANES, device=device)
-
-
-@wp.kernel
-def _masked_means(
-    values: wp.array2d[wp.float32],
-    mask: wp.array[wp.bool],
-    count: wp.array[wp.int32],
-    scale: wp.float32,
-    out: wp.array[wp.float32],
-):
-    column, lane = wp.tid()
-    if count[0] == 0:
-        return
-    part = wp.float32(0.0)
-    for env in range(lane, values.shape[0], wp.block_dim()):
-        if mask[env]:
-            part += values[env, column]
-    total = wp.tile_sum(wp.tile(part))
-    value = total[0]  # read by all lanes, which wait for each other there
-    if lane == 0:
-        out[column] = scale * (value / float(count[0]))
-
-
-@wp.kernel
-def _mean_of_integers(values: wp.array[wp.int64], out: wp.array[wp.float32]):
-    _, lane = wp.tid()
-    part = wp.float32(0.0)
-    for env in range(lane, values.shape[0], wp.block_dim()):
-        part += float(values[env])
-    total = wp.tile_sum(wp.tile(part))
-    value = total[0]  # read by all lanes, which wait for each other there
-    if lane == 0:
-        out[0] = value / float(values.shape[0])
+    wp.launch_tiled(kernels.mean_of_integers, dim=[1], inputs=[values], outputs=[out], block_dim=LANES, device=device)

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 import warp as wp
 
+from lab_warp import rng_kernels as kernels
+
 _SEED_RANGE = 2**31
 _NO_ENVIRONMENT = -1
 
@@ -56,8 +58,10 @@ class WarpRng:
         """
         start = (torch.initial_seed() if seed is None else seed) % _SEED_RANGE
         device = self.state.device
-        wp.launch(_seed_environments, dim=self.num_envs, inputs=[start], outputs=[self.state], device=device)
-        wp.launch(_seed_global, dim=1, inputs=[start, _NO_ENVIRONMENT], outputs=[self.global_state], device=device)
+        wp.launch(kernels.seed_environments, dim=self.num_envs, inputs=[start], outputs=[self.state], device=device)
+        wp.launch(
+            kernels.seed_global, dim=1, inputs=[start, _NO_ENVIRONMENT], outputs=[self.global_state], device=device
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """State to resume from: int64 CPU tensors, so that any checkpoint format can hold them."""
@@ -74,17 +78,6 @@ class WarpRng:
             raise ValueError(f"WarpRng has {self.num_envs} environments; the state to load has {count}.")
         _from_host(self.state, state_dict["state"])
         _from_host(self.global_state, state_dict["global_state"])
-
-
-@wp.kernel
-def _seed_environments(seed: int, state: wp.array[wp.uint32]):
-    env = wp.tid()
-    state[env] = wp.rand_init(seed, env)
-
-
-@wp.kernel
-def _seed_global(seed: int, stream: int, state: wp.array[wp.uint32]):
-    state[0] = wp.rand_init(seed, stream)
 
 
 def _to_host(state: wp.array) -> torch.Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from lab_warp.timers import ran_out
+from lab_warp.timers_kernels import ran_out
 
 wp.set_module_options({"enable_backward": False})
 

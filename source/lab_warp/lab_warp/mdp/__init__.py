@@ -2,7 +2,8 @@
 
 from lab_warp.mdp import (
     actions,
-    commands,
+    commands_null,
+    commands_velocity,
     contacts,
     curriculums,
     events,
@@ -15,7 +16,8 @@ from lab_warp.mdp import (
 
 __all__ = [
     "actions",
-    "commands",
+    "commands_null",
+    "commands_velocity",
     "contacts",
     "curriculums",
     "events",

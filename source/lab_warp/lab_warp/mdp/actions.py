@@ -3,11 +3,6 @@
 Scale, offset and clip live on the device: a new configuration acts without a new recording.
 """
 
-# Kernels are Warp's language; read as Python they have wrong types. Twins take Warp's arrays and masks.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportCallIssue=false, reportIncompatibleMethodOverride=false
-
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -19,11 +14,9 @@ import warp as wp
 from lab_core import mdp
 from lab_core.mdp import JointAction, JointActionCfg
 from lab_warp.env import WarpEnv
-from lab_warp.mdp.functions import clamp, multiply_add
+from lab_warp.mdp import actions_kernels as kernels
 from lab_warp.twins import twin_of
 from lab_warp.views import joint_index, share
-
-wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
 class JointActionWarp(JointAction):
@@ -59,7 +52,7 @@ class JointActionWarp(JointAction):
         """
         term = self.warp
         wp.launch(
-            _process,
+            kernels.process,
             dim=(self._env.num_envs, self.action_dim),
             inputs=[
                 actions,
@@ -78,7 +71,7 @@ class JointActionWarp(JointAction):
 
     def apply_actions(self) -> None:
         wp.launch(
-            _write_target,
+            kernels.write_target,
             dim=(self._env.num_envs, self.action_dim),
             inputs=[self.warp.processed_actions, joint_index(self._joints)],
             outputs=[getattr(self._asset.data.warp, self._target)],
@@ -88,7 +81,7 @@ class JointActionWarp(JointAction):
     def reset(self, mask: wp.array) -> None:
         """Zeroes the actions of the environments in ``mask`` (N,) wp.bool."""
         wp.launch(
-            _clear,
+            kernels.clear,
             dim=(self._env.num_envs, self.action_dim),
             inputs=[mask],
             outputs=[self.warp.raw_actions, self.warp.processed_actions],
@@ -119,62 +112,9 @@ class RelativeJointPositionActionWarp(JointActionWarp, mdp.RelativeJointPosition
     def apply_actions(self) -> None:
         data = self._asset.data.warp
         wp.launch(
-            _write_relative_target,
+            kernels.write_relative_target,
             dim=(self._env.num_envs, self.action_dim),
             inputs=[self.warp.processed_actions, joint_index(self._joints), data.joint_pos],
             outputs=[data.joint_pos_target],
             device=self._env.wp_device,
         )
-
-
-@wp.kernel
-def _process(
-    actions: wp.array2d[wp.float32],
-    first_column: wp.int32,
-    scale: wp.array[wp.float32],
-    offset: wp.array[wp.float32],
-    low: wp.array[wp.float32],
-    high: wp.array[wp.float32],
-    adds_default: wp.array[wp.bool],
-    default_values: wp.array2d[wp.float32],
-    joints: wp.array[wp.int32],
-    raw: wp.array2d[wp.float32],
-    processed: wp.array2d[wp.float32],
-):
-    """Launch over (N, action_dim)."""
-    env, column = wp.tid()
-    action = actions[env, first_column + column]
-    raw[env, column] = action
-    value = multiply_add(action, scale[column], offset[column])
-    if adds_default[0]:
-        value = value + default_values[env, joints[column]]
-    processed[env, column] = clamp(value, low[column], high[column])
-
-
-@wp.kernel
-def _write_target(processed: wp.array2d[wp.float32], joints: wp.array[wp.int32], target: wp.array2d[wp.float32]):
-    """Launch over (N, action_dim)."""
-    env, column = wp.tid()
-    target[env, joints[column]] = processed[env, column]
-
-
-@wp.kernel
-def _write_relative_target(
-    processed: wp.array2d[wp.float32],
-    joints: wp.array[wp.int32],
-    joint_pos: wp.array2d[wp.float32],
-    target: wp.array2d[wp.float32],
-):
-    """Launch over (N, action_dim)."""
-    env, column = wp.tid()
-    joint = joints[column]
-    target[env, joint] = joint_pos[env, joint] + processed[env, column]
-
-
-@wp.kernel
-def _clear(mask: wp.array[wp.bool], raw: wp.array2d[wp.float32], processed: wp.array2d[wp.float32]):
-    """Launch over (N, action_dim)."""
-    env, column = wp.tid()
-    if mask[env]:
-        raw[env, column] = 0.0
-        processed[env, column] = 0.0

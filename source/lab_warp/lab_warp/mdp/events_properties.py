@@ -4,11 +4,6 @@ Only environments of the mask draw, each from its own stream: one joint or body 
 friction of all joints first. A range without width draws too.
 """
 
-# Kernels are Warp's language; read as Python they have wrong types. Twins of classes take Warp's masks.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportCallIssue=false, reportIncompatibleMethodOverride=false
-
 from __future__ import annotations
 
 import warp as wp
@@ -16,17 +11,15 @@ import warp as wp
 from lab_core import mdp
 from lab_core.managers import SceneEntityCfg, TermError
 from lab_core.managers.manager_base import check_range
-from lab_core.mdp.events_properties import MIN_FRICTION, MIN_MASS_SHARE, Distribution, Operation, Params
+from lab_core.mdp.events_properties import MIN_FRICTION, Distribution, Operation, Params
 from lab_warp.env import WarpEnv
-from lab_warp.mdp.draws import GAUSSIAN, Draw, bounds, draw_of, drawn, uniform
-from lab_warp.mdp.functions import at_least_zero, greater
+from lab_warp.mdp import events_properties_kernels as kernels
+from lab_warp.mdp.draws import bounds, draw_of
+from lab_warp.mdp.draws_kernels import Draw
 from lab_warp.twins import twin_of
 from lab_warp.views import body_index, joint_index
 
-wp.set_module_options({"enable_backward": False, "fuse_fp": False})
-
 _ROBOT = SceneEntityCfg("robot")
-_MIN_MASS_SHARE = wp.constant(MIN_MASS_SHARE)
 
 # Joints -----------------------------------------------------------------------------------------------------------
 
@@ -75,33 +68,12 @@ class randomize_joint_parameters(mdp.randomize_joint_parameters):
 def _randomize_joints(env: WarpEnv, mask: wp.array, asset_cfg: SceneEntityCfg, name: str, how: Draw) -> None:
     entity = env.scene[asset_cfg.name]
     wp.launch(
-        _draw_joints,
+        kernels.draw_joints,
         dim=env.num_envs,
         inputs=[mask, joint_index(asset_cfg), how, wp.from_torch(entity.default_properties[name])],
         outputs=[env.warp.rng, getattr(entity.data.warp, name)],
         device=env.wp_device,
     )
-
-
-@wp.kernel
-def _draw_joints(
-    mask: wp.array[wp.bool],
-    joints: wp.array[wp.int32],
-    how: Draw,
-    as_built: wp.array2d[wp.float32],
-    rng_state: wp.array[wp.uint32],
-    values: wp.array2d[wp.float32],
-):
-    """Launch over N."""
-    env = wp.tid()
-    if not mask[env]:
-        return
-    rng = rng_state[env]
-    for k in range(joints.shape[0]):
-        joint = joints[k]
-        value, rng = drawn(how, as_built[env, joint], rng)
-        values[env, joint] = at_least_zero(value)
-    rng_state[env] = rng
 
 
 # Bodies -----------------------------------------------------------------------------------------------------------
@@ -121,7 +93,7 @@ class randomize_rigid_body_mass(mdp.randomize_rigid_body_mass):
     ) -> None:
         entity = env.scene[asset_cfg.name]
         wp.launch(
-            _draw_masses,
+            kernels.draw_masses,
             dim=env.num_envs,
             inputs=[
                 mask,
@@ -137,38 +109,6 @@ class randomize_rigid_body_mass(mdp.randomize_rigid_body_mass):
         env.physics.notify(asset_cfg.name, "body_mass", "body_inertia_b")
 
 
-@wp.kernel
-def _draw_masses(
-    mask: wp.array[wp.bool],
-    bodies: wp.array[wp.int32],
-    how: Draw,
-    recompute_inertia: wp.bool,
-    default_mass: wp.array2d[wp.float32],
-    default_inertia: wp.array2d[wp.mat33],
-    rng_state: wp.array[wp.uint32],
-    mass: wp.array2d[wp.float32],
-    inertia: wp.array2d[wp.mat33],
-):
-    """Launch over N."""
-    env = wp.tid()
-    if not mask[env]:
-        return
-    rng = rng_state[env]
-    for k in range(bodies.shape[0]):
-        body = bodies[k]
-        default = default_mass[env, body]
-        value, rng = drawn(how, default, rng)
-        if how.distribution == GAUSSIAN:
-            value = greater(value, _MIN_MASS_SHARE * default)
-        mass[env, body] = value
-        if recompute_inertia:
-            ratio = wp.float32(1.0)
-            if default > 0.0:
-                ratio = value / default
-            inertia[env, body] = default_inertia[env, body] * ratio
-    rng_state[env] = rng
-
-
 @twin_of(mdp.randomize_rigid_body_com)
 def randomize_rigid_body_com(
     env: WarpEnv,
@@ -179,7 +119,7 @@ def randomize_rigid_body_com(
     low, high = bounds(com_range, ("x", "y", "z"), "com_range")
     entity = env.scene[asset_cfg.name]
     wp.launch(
-        _draw_coms,
+        kernels.draw_coms,
         dim=env.num_envs,
         inputs=[
             mask,
@@ -194,26 +134,6 @@ def randomize_rigid_body_com(
     env.physics.notify(asset_cfg.name, "body_com_pos_b")
 
 
-@wp.kernel
-def _draw_coms(
-    mask: wp.array[wp.bool],
-    bodies: wp.array[wp.int32],
-    low: wp.vec3,
-    high: wp.vec3,
-    as_built: wp.array2d[wp.vec3],
-    rng_state: wp.array[wp.uint32],
-    com: wp.array2d[wp.vec3],
-):
-    """Launch over N."""
-    env = wp.tid()
-    if not mask[env]:
-        return
-    offset, rng = uniform(low, high, rng_state[env])
-    rng_state[env] = rng
-    for k in range(bodies.shape[0]):
-        com[env, bodies[k]] = as_built[env, bodies[k]] + offset
-
-
 @twin_of(mdp.randomize_rigid_body_material)
 def randomize_rigid_body_material(
     env: WarpEnv,
@@ -226,35 +146,13 @@ def randomize_rigid_body_material(
     if friction_range[0] < MIN_FRICTION:
         raise TermError(f"friction_range must be at least {MIN_FRICTION}, got {tuple(friction_range)}.")
     wp.launch(
-        _draw_frictions,
+        kernels.draw_frictions,
         dim=env.num_envs,
         inputs=[mask, body_index(asset_cfg), wp.vec2(*friction_range), per_body],
         outputs=[env.warp.rng, env.scene[asset_cfg.name].data.warp.body_friction],
         device=env.wp_device,
     )
     env.physics.notify(asset_cfg.name, "body_friction")
-
-
-@wp.kernel
-def _draw_frictions(
-    mask: wp.array[wp.bool],
-    bodies: wp.array[wp.int32],
-    friction_range: wp.vec2,
-    per_body: wp.bool,
-    rng_state: wp.array[wp.uint32],
-    friction: wp.array2d[wp.float32],
-):
-    """Launch over N."""
-    env = wp.tid()
-    if not mask[env]:
-        return
-    rng = rng_state[env]
-    value = wp.float32(0.0)
-    for k in range(bodies.shape[0]):
-        if per_body or k == 0:
-            value = wp.randf(rng, friction_range[0], friction_range[1])
-        friction[env, bodies[k]] = value
-    rng_state[env] = rng
 
 
 # Disturbances -----------------------------------------------------------------------------------------------------
@@ -274,29 +172,9 @@ def apply_external_force_torque(
         return
     low, high = (wp.spatial_vector(f, f, f, t, t, t) for f, t in zip(force_range, torque_range, strict=True))
     wp.launch(
-        _draw_wrenches,
+        kernels.draw_wrenches,
         dim=env.num_envs,
         inputs=[mask, body_index(asset_cfg), low, high],
         outputs=[env.warp.rng, env.scene[asset_cfg.name].data.warp.body_wrench_w],
         device=env.wp_device,
     )
-
-
-@wp.kernel
-def _draw_wrenches(
-    mask: wp.array[wp.bool],
-    bodies: wp.array[wp.int32],
-    low: wp.spatial_vector,
-    high: wp.spatial_vector,
-    rng_state: wp.array[wp.uint32],
-    wrench: wp.array2d[wp.spatial_vector],
-):
-    """Launch over N."""
-    env = wp.tid()
-    if not mask[env]:
-        return
-    rng = rng_state[env]
-    for k in range(bodies.shape[0]):
-        force_torque, rng = uniform(low, high, rng)
-        wrench[env, bodies[k]] = force_torque
-    rng_state[env] = rng

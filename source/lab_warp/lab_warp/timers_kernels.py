@@ -1,8 +1,5 @@
 """When timers that are counted down step by step run out; twin of :mod:`lab_core.managers.timers`."""
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportReturnType=false, reportInvalidTypeForm=false
-
 from __future__ import annotations
 
 import warp as wp

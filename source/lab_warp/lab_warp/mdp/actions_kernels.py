@@ -1,0 +1,62 @@
+"""Kernels of the joint actions."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from lab_warp.math_kernels import clamp, multiply_add
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+
+@wp.kernel
+def process(
+    actions: wp.array2d[wp.float32],
+    first_column: wp.int32,
+    scale: wp.array[wp.float32],
+    offset: wp.array[wp.float32],
+    low: wp.array[wp.float32],
+    high: wp.array[wp.float32],
+    adds_default: wp.array[wp.bool],
+    default_values: wp.array2d[wp.float32],
+    joints: wp.array[wp.int32],
+    raw: wp.array2d[wp.float32],
+    processed: wp.array2d[wp.float32],
+):
+    """Launch over (N, action_dim)."""
+    env, column = wp.tid()
+    action = actions[env, first_column + column]
+    raw[env, column] = action
+    value = multiply_add(action, scale[column], offset[column])
+    if adds_default[0]:
+        value = value + default_values[env, joints[column]]
+    processed[env, column] = clamp(value, low[column], high[column])
+
+
+@wp.kernel
+def write_target(processed: wp.array2d[wp.float32], joints: wp.array[wp.int32], target: wp.array2d[wp.float32]):
+    """Launch over (N, action_dim)."""
+    env, column = wp.tid()
+    target[env, joints[column]] = processed[env, column]
+
+
+@wp.kernel
+def write_relative_target(
+    processed: wp.array2d[wp.float32],
+    joints: wp.array[wp.int32],
+    joint_pos: wp.array2d[wp.float32],
+    target: wp.array2d[wp.float32],
+):
+    """Launch over (N, action_dim)."""
+    env, column = wp.tid()
+    joint = joints[column]
+    target[env, joint] = joint_pos[env, joint] + processed[env, column]
+
+
+@wp.kernel
+def clear(mask: wp.array[wp.bool], raw: wp.array2d[wp.float32], processed: wp.array2d[wp.float32]):
+    """Launch over (N, action_dim)."""
+    env, column = wp.tid()
+    if mask[env]:
+        raw[env, column] = 0.0
+        processed[env, column] = 0.0

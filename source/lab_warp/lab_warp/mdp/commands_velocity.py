@@ -1,0 +1,89 @@
+"""Twin of :mod:`lab_core.mdp.commands_velocity`, which says what they do.
+
+Ranges and shares live on the device: a new configuration, and a command that a person fixes, act without a new
+recording. Only environments that get a new command draw, each from its own stream: the time until the next one, then
+v_x, v_y and w_z, then (with heading commands) the heading and whether to follow it, then whether to stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import warp as wp
+
+from lab_core import mdp
+from lab_core.mdp import UniformVelocityCommandCfg
+from lab_warp.env import WarpEnv
+from lab_warp.launches import Kernel
+from lab_warp.mdp import commands_velocity_kernels as kernels
+from lab_warp.reductions import masked_means
+from lab_warp.twins import twin_of
+from lab_warp.views import share
+
+
+@twin_of(mdp.UniformVelocityCommandCfg)
+class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
+    """``warp.command`` is (N, 3) float32: what the policy follows, drawn or fixed by a person."""
+
+    _env: WarpEnv
+    _settings = ("heading_command", "heading_control_stiffness", "rel_heading_envs", "rel_standing_envs")
+    _state_exclude = ("_ranges", "_is_fixed", *(f"_{name}" for name in _settings))
+
+    def __init__(self, cfg: UniformVelocityCommandCfg, env: WarpEnv) -> None:
+        self._ranges = torch.zeros(kernels.NUM_RANGES, 2, device=env.device)
+        self._is_fixed = torch.zeros(1, dtype=torch.bool, device=env.device)
+        self._heading_command = torch.zeros(1, dtype=torch.bool, device=env.device)
+        self._heading_control_stiffness, self._rel_heading_envs, self._rel_standing_envs = torch.zeros(
+            3, 1, device=env.device
+        ).unbind()
+        super().__init__(cfg, env)
+        own = ("_command", "_drawn", "_fixed_row", "_is_fixed", "_metric_steps", "time_left", "command_counter")
+        flags = ("heading_target", "is_heading_env", "is_standing_env")
+        self.warp: SimpleNamespace = share(self, (*own, *flags, *(f"_{name}" for name in self._settings)))
+        self.warp.ranges = wp.from_torch(self._ranges, dtype=wp.vec2)
+        for name, values in self.metrics.items():
+            setattr(self.warp, name, wp.from_torch(values))
+        self._arrays = kernels.VelocityCommands()
+        for name, array in vars(self.warp).items():
+            setattr(self._arrays, name, array)
+
+    def set_cfg(self, cfg: UniformVelocityCommandCfg) -> None:
+        super().set_cfg(cfg)
+        ranges = cfg.ranges
+        rows = (cfg.resampling_time_range, ranges.lin_vel_x, ranges.lin_vel_y, ranges.ang_vel_z, ranges.heading)
+        self._ranges.copy_(torch.tensor([(0.0, 0.0) if row is None else row for row in rows]))
+        for name in self._settings:
+            getattr(self, f"_{name}").fill_(getattr(cfg, name))
+
+    def set_command(self, values: Sequence[float] | None) -> None:
+        super().set_command(values)
+        self._is_fixed.fill_(values is not None)
+
+    def compute(self, dt: float) -> None:
+        self._launch(kernels.compute, [dt, self._arrays, self._data.warp.heading_w])
+
+    def refresh(self, mask: wp.array) -> None:
+        self._launch(kernels.refresh, [mask, self._arrays, self._data.warp.heading_w], draws=False)
+
+    def reset(self, mask: wp.array, log: Mapping[str, wp.array]) -> None:
+        """Draws new commands in the environments of ``mask``; other rows stay bitwise unchanged.
+
+        Args:
+            mask: (N,) wp.bool.
+            log: Metric -> (1,) float32, which receives the mean over these environments, if there are any.
+        """
+        for name in self.metrics:
+            values = getattr(self.warp, name).reshape((self._env.num_envs, 1))
+            masked_means(values, mask, self._env.warp.reset_count, log[name], 1.0, self._env.wp_device)
+        self._launch(kernels.reset, [mask, self._arrays])
+
+    def update_metrics(self) -> None:
+        data = self._data.warp
+        self._launch(kernels.update_metrics, [self._arrays, data.root_com_lin_vel_b, data.root_ang_vel_b], draws=False)
+
+    def _launch(self, kernel: Kernel, inputs: list[Any], draws: bool = True) -> None:
+        streams = [self._env.warp.rng] if draws else []
+        wp.launch(kernel, dim=self._env.num_envs, inputs=inputs, outputs=streams, device=self._env.wp_device)

@@ -1,0 +1,96 @@
+"""Kernels of the events that write states, one thread per environment."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from lab_warp.math_kernels import clamp, quat_from_euler_xyz, quat_mul
+from lab_warp.mdp.draws_kernels import uniform
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+
+@wp.kernel
+def draw_joint_state(
+    mask: wp.array[wp.bool],
+    joints: wp.array[wp.int32],
+    default_pos: wp.array2d[wp.float32],
+    default_vel: wp.array2d[wp.float32],
+    limits: wp.array2d[wp.vec2],
+    pos_range: wp.vec2,
+    vel_range: wp.vec2,
+    scales: wp.bool,
+    rng_state: wp.array[wp.uint32],
+    joint_pos: wp.array2d[wp.float32],
+    joint_vel: wp.array2d[wp.float32],
+    written: wp.array[wp.bool],
+):
+    """Default plus, or times, a draw. Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    rng = rng_state[env]
+    for k in range(joints.shape[0]):
+        joint = joints[k]
+        position = wp.randf(rng, pos_range[0], pos_range[1])
+        velocity = wp.randf(rng, vel_range[0], vel_range[1])
+        if scales:
+            position = default_pos[env, joint] * position
+            velocity = default_vel[env, joint] * velocity
+        else:
+            position = default_pos[env, joint] + position
+            velocity = default_vel[env, joint] + velocity
+        joint_pos[env, joint] = clamp(position, limits[env, joint][0], limits[env, joint][1])
+        joint_vel[env, joint] = velocity
+    rng_state[env] = rng
+    written[env] = True
+
+
+@wp.kernel
+def draw_root_state(
+    mask: wp.array[wp.bool],
+    env_origins: wp.array[wp.vec3],
+    default_pose: wp.array[wp.transform],
+    default_vel: wp.array[wp.spatial_vector],
+    pose_low: wp.spatial_vector,
+    pose_high: wp.spatial_vector,
+    vel_low: wp.spatial_vector,
+    vel_high: wp.spatial_vector,
+    rng_state: wp.array[wp.uint32],
+    root_pose: wp.array[wp.transform],
+    root_vel: wp.array[wp.spatial_vector],
+    written: wp.array[wp.bool],
+):
+    """Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    pose, rng = uniform(pose_low, pose_high, rng_state[env])
+    velocity, rng = uniform(vel_low, vel_high, rng)
+    rng_state[env] = rng
+    default = default_pose[env]
+    root_pose[env] = wp.transform(
+        wp.transform_get_translation(default) + env_origins[env] + wp.spatial_top(pose),
+        quat_mul(wp.transform_get_rotation(default), quat_from_euler_xyz(pose[3], pose[4], pose[5])),
+    )
+    root_vel[env] = default_vel[env] + velocity
+    written[env] = True
+
+
+@wp.kernel
+def push(
+    mask: wp.array[wp.bool],
+    low: wp.spatial_vector,
+    high: wp.spatial_vector,
+    rng_state: wp.array[wp.uint32],
+    root_vel: wp.array[wp.spatial_vector],
+    written: wp.array[wp.bool],
+):
+    """Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    velocity, rng = uniform(low, high, rng_state[env])
+    rng_state[env] = rng
+    root_vel[env] = root_vel[env] + velocity
+    written[env] = True
