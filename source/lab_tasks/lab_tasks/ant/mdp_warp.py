@@ -45,6 +45,8 @@ def base_heading_proj(env: WarpEnv, out: wp.array, target_pos: Target, asset_cfg
 
 @twin_of(mdp.progress_reward)
 class progress_reward(ManagerTermBase):
+    _env: WarpEnv
+
     def __init__(self, cfg: RewardTermCfg, env: WarpEnv) -> None:
         super().__init__(cfg, env)
         self._position = torch.zeros(env.num_envs, 2, device=env.device)

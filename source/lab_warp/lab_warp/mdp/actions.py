@@ -20,7 +20,7 @@ from lab_warp.views import joint_index, share
 
 
 class JointActionWarp(JointAction):
-    """Mixin for the torch terms: takes the action, writes the target and resets in kernels.
+    """Takes the action, writes the target and resets in kernels; names and settings are those of the torch term.
 
     Attributes:
         warp: ``raw_actions`` and ``processed_actions`` (N, action_dim) float32, and the coefficients.
@@ -43,7 +43,7 @@ class JointActionWarp(JointAction):
         super().set_cfg(cfg)
         self._adds_default.fill_(getattr(cfg, "use_default_offset", False))
 
-    def process_actions(self, actions: wp.array, column: int) -> None:
+    def process_actions(self, actions: wp.array, column: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Takes over the columns of this term.
 
         Args:
@@ -78,7 +78,7 @@ class JointActionWarp(JointAction):
             device=self._env.wp_device,
         )
 
-    def reset(self, mask: wp.array) -> None:
+    def reset(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Zeroes the actions of the environments in ``mask`` (N,) wp.bool."""
         wp.launch(
             kernels.clear,
@@ -90,23 +90,23 @@ class JointActionWarp(JointAction):
 
 
 @twin_of(mdp.JointEffortActionCfg)
-class JointEffortActionWarp(JointActionWarp, mdp.JointEffortAction):
+class JointEffortActionWarp(JointActionWarp):
     _target = "joint_effort_target"
 
 
 @twin_of(mdp.JointPositionActionCfg)
-class JointPositionActionWarp(JointActionWarp, mdp.JointPositionAction):
+class JointPositionActionWarp(JointActionWarp):
     _target = "joint_pos_target"
 
 
 @twin_of(mdp.JointVelocityActionCfg)
-class JointVelocityActionWarp(JointActionWarp, mdp.JointVelocityAction):
+class JointVelocityActionWarp(JointActionWarp):
     _target = "joint_vel_target"
     _default_values = "default_joint_vel"
 
 
 @twin_of(mdp.RelativeJointPositionActionCfg)
-class RelativeJointPositionActionWarp(JointActionWarp, mdp.RelativeJointPositionAction):
+class RelativeJointPositionActionWarp(JointActionWarp):
     _target = "joint_pos_target"
 
     def apply_actions(self) -> None:

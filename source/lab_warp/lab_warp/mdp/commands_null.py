@@ -36,10 +36,10 @@ class NullCommandWarp(mdp.NullCommand):
     def compute(self, dt: float) -> None:
         self._launch(None, dt)
 
-    def refresh(self, mask: wp.array) -> None:
+    def refresh(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         pass
 
-    def reset(self, mask: wp.array, log: Mapping[str, wp.array]) -> None:
+    def reset(self, mask: wp.array, log: Mapping[str, wp.array]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._launch(mask, 0.0)
 
     def _launch(self, reset_mask: wp.array | None, dt: float) -> None:

@@ -65,10 +65,10 @@ class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
     def compute(self, dt: float) -> None:
         self._launch(kernels.compute, [dt, self._arrays, self._data.warp.heading_w])
 
-    def refresh(self, mask: wp.array) -> None:
+    def refresh(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._launch(kernels.refresh, [mask, self._arrays, self._data.warp.heading_w], draws=False)
 
-    def reset(self, mask: wp.array, log: Mapping[str, wp.array]) -> None:
+    def reset(self, mask: wp.array, log: Mapping[str, wp.array]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Draws new commands in the environments of ``mask``; other rows stay bitwise unchanged.
 
         Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import warp as wp
 
@@ -36,8 +37,8 @@ def bounds(
     return low, high
 
 
-def draw_of(params: Params, operation: Operation, distribution: Distribution) -> kernels.Draw:
-    """Returns how kernels draw a property.
+def draw_of(params: Params, operation: Operation, distribution: Distribution) -> Any:
+    """Returns how kernels draw a property, a ``Draw``.
 
     Raises:
         TermError: The distribution cannot have these parameters.

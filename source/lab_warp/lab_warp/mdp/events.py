@@ -6,6 +6,8 @@ other; x, y, z, roll, pitch and yaw of a pose, then of a velocity. A range witho
 
 from __future__ import annotations
 
+from typing import Any
+
 import warp as wp
 
 from lab_core import mdp
@@ -136,6 +138,6 @@ def _floating_base(env: WarpEnv, asset_cfg: SceneEntityCfg, what: str) -> Articu
     return data
 
 
-def _bounds(ranges: dict[str, _Range], what: str) -> tuple[wp.spatial_vector, wp.spatial_vector]:
+def _bounds(ranges: dict[str, _Range], what: str) -> tuple[Any, Any]:
     low, high = bounds(ranges, _SIX, what)
     return wp.spatial_vector(*low), wp.spatial_vector(*high)

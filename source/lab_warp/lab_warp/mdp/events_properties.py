@@ -6,6 +6,8 @@ friction of all joints first. A range without width draws too.
 
 from __future__ import annotations
 
+from typing import Any
+
 import warp as wp
 
 from lab_core import mdp
@@ -15,7 +17,6 @@ from lab_core.mdp.events_properties import MIN_FRICTION, Distribution, Operation
 from lab_warp.env import WarpEnv
 from lab_warp.mdp import events_properties_kernels as kernels
 from lab_warp.mdp.draws import bounds, draw_of
-from lab_warp.mdp.draws_kernels import Draw
 from lab_warp.twins import twin_of
 from lab_warp.views import body_index, joint_index
 
@@ -26,7 +27,7 @@ _ROBOT = SceneEntityCfg("robot")
 
 @twin_of(mdp.randomize_actuator_gains)
 class randomize_actuator_gains(mdp.randomize_actuator_gains):
-    def __call__(
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         env: WarpEnv,
         mask: wp.array,
@@ -46,7 +47,7 @@ class randomize_actuator_gains(mdp.randomize_actuator_gains):
 
 @twin_of(mdp.randomize_joint_parameters)
 class randomize_joint_parameters(mdp.randomize_joint_parameters):
-    def __call__(
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         env: WarpEnv,
         mask: wp.array,
@@ -65,7 +66,8 @@ class randomize_joint_parameters(mdp.randomize_joint_parameters):
                 env.physics.notify(asset_cfg.name, name)
 
 
-def _randomize_joints(env: WarpEnv, mask: wp.array, asset_cfg: SceneEntityCfg, name: str, how: Draw) -> None:
+def _randomize_joints(env: WarpEnv, mask: wp.array, asset_cfg: SceneEntityCfg, name: str, how: Any) -> None:
+    """Draws one property of joints, as :func:`draw_of` said."""
     entity = env.scene[asset_cfg.name]
     wp.launch(
         kernels.draw_joints,
@@ -81,7 +83,7 @@ def _randomize_joints(env: WarpEnv, mask: wp.array, asset_cfg: SceneEntityCfg, n
 
 @twin_of(mdp.randomize_rigid_body_mass)
 class randomize_rigid_body_mass(mdp.randomize_rigid_body_mass):
-    def __call__(
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         env: WarpEnv,
         mask: wp.array,
