@@ -178,7 +178,7 @@ def test_r11_terms_of_a_task_read_buffers_that_keep_their_addresses(task):
     recorder = RecorderManager(RecorderCfg(terms=task_terms(cfg) | substep_terms()), env)
 
     def addresses() -> dict[str, int]:
-        values = {name: recorder._call(name) for name in recorder.term_names}
+        values = {name: recorder.terms._call(name) for name in recorder.terms.term_names}
         flags = (env.reset_terminated, env.reset_time_outs, env.reset_buf, env.physics.non_finite)
         leaves = [leaf for name, value in values.items() for leaf in flatten(name, value)]
         return {name: leaf.data_ptr() for name, leaf in [*leaves, *flatten("flags", dict(enumerate(flags)))]}

@@ -46,8 +46,8 @@ class RecordOptions:
     """Level of gzip, 1 .. 9; 0: none, so that readers can map the files into memory."""
     shard_seconds: float = 60.0
     """A file with an episode in it is finished at the latest after this time [s]: what a crash can cost."""
-    memory_limit: float = 8.0
-    """Refuse to keep more than this for running episodes [GiB]."""
+    memory_limit: float | None = None
+    """Refuse to keep more than this for running episodes [GiB]. Without it: the limit of the environment's recorder."""
     num_envs: int | None = None
     """Environments in parallel. Without it: the task's number, but no more than EPISODES."""
     seed: int | None = None
@@ -110,7 +110,15 @@ def _record(task: str, args: RecordArguments) -> int:
     check_target(dataset)
     cfg = args.env
     decides = ":" in args.policy  # a function may call set_success_to_episodes()
-    if args.mode == "successful" and not decides and getattr(cfg, "terminations", {}).get("success") is None:
+    settings, cfg.recorder = cfg.recorder or RecorderCfg(terms=task_terms(cfg)), None
+    settings.retention = settings.retention or RetentionCfg()
+    if args.memory_limit is not None:
+        settings.retention.memory_limit_gib = args.memory_limit
+    if settings.dataset is not None:
+        print_warning("The files are those of this command's options; recorder.dataset of the environment is left out.")
+        settings.dataset = None
+    ends = getattr(cfg, "terminations", {})
+    if args.mode == "successful" and not decides and settings.success is None and ends.get("success") is None:
         raise LabError(
             f"--mode successful would record for ever: no episode of {task} succeeds, because it has no termination "
             "term 'success'. Use --mode all."
@@ -135,7 +143,6 @@ def _record(task: str, args: RecordArguments) -> int:
         stack.callback(lambda: [writer.close() for writer in writers])  # where closing the environment broke off
         stack.callback(env.close)
         policy = make_policy(described, env, args.action_noise)
-        settings = RecorderCfg(terms=task_terms(env.cfg), retention=RetentionCfg(memory_limit_gib=args.memory_limit))
         recorder = RecorderManager(settings, env)
         env.set_recorder(recorder)
         writers += dataset_sinks(dataset, env, quota.takes)  # overwrites: nothing else may fail any more

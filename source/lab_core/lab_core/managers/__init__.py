@@ -3,6 +3,7 @@
 from lab_core.managers.action_manager import ActionManager, ActionTerm, ActionTermCfg
 from lab_core.managers.command_manager import CommandManager, CommandTerm, CommandTermCfg
 from lab_core.managers.curriculum_manager import CurriculumManager, CurriculumTermCfg
+from lab_core.managers.declare import declare
 from lab_core.managers.errors import ActionError, TermError, UnknownTermError
 from lab_core.managers.event_manager import EventManager, EventTermCfg
 from lab_core.managers.finite_action import FiniteActionCheck
@@ -42,4 +43,5 @@ __all__ = [
     "TerminationManager",
     "TerminationTermCfg",
     "UnknownTermError",
+    "declare",
 ]

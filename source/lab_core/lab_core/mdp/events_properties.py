@@ -14,7 +14,7 @@ import torch
 
 from lab_core.env import Env
 from lab_core.errors import unknown_name_message
-from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError
+from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError, declare
 from lab_core.managers.manager_base import check_range
 from lab_core.managers.scene_entity_cfg import Indices
 from lab_core.masks import masked_copy_
@@ -233,6 +233,7 @@ class randomize_joint_parameters(_PropertyEvent):
                 env.physics.notify(asset_cfg.name, name)
 
 
+@declare(writes=("body_wrench_w",))
 def apply_external_force_torque(
     env: Env,
     mask: torch.Tensor,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 
 from lab_core.capability import CAPABLE, Capability
-from lab_core.state import Stateful
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class HookPart:
     """Whether a graph of a GPU can hold it."""
 
 
-class RecorderHooks(Stateful):
+class RecorderHooks:
     """Does nothing at every hook: what an environment has that is not recorded. Recorders override what they need.
 
     ``RLEnv.set_recorder`` lets one follow an environment.

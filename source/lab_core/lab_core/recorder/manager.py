@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,20 +19,20 @@ from lab_core.datasets.errors import RecorderError
 from lab_core.datasets.writer import dataset_sinks
 from lab_core.env import Env
 from lab_core.errors import ConfigError, unknown_name_message
-from lab_core.managers.errors import TermError
-from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, check_tensor, function_name
+from lab_core.managers.manager_base import check_tensor, function_name
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
-from lab_core.recorder.config import PHASES, Phase, RecorderCfg, RecorderTermCfg
+from lab_core.recorder.config import PHASES, RecorderCfg
 from lab_core.recorder.hooks import HookPart, RecorderHooks
 from lab_core.recorder.retention import EpisodeCounts, Retention
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.sinks import EpisodeSink
-from lab_core.recorder.transition import Transition, TransitionBuffers
+from lab_core.recorder.term_manager import RecorderTermManager
+from lab_core.recorder.transition import Transition
 
 Consumer = Callable[[Transition], object]
 
 
-class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
+class RecorderManager(RecorderHooks):
     """Copies what its terms return into buffers of its own, for consumers, a ring of episodes, and files.
 
     It draws nothing at random and changes nothing outside itself: a recorded run is the run, bit for bit. Per step it
@@ -53,23 +52,17 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
         RecorderError: the ring would exceed its memory limit, or the files cannot be written.
     """
 
-    kind = "recorder"
-    cfg_type = RecorderTermCfg
-    _state_exclude = ("changed_settings",)  # as below: recorders may differ between a run and its continuation
-
     def __init__(self, cfg: RecorderCfg, env: Env, sinks: Sequence[EpisodeSink] = ()) -> None:
         check_complete(cfg)
-        super().__init__(cfg.terms, env)
+        self._env = env
         self.cfg = copy.deepcopy(cfg)
-        self._buffers = TransitionBuffers(env.num_envs, env.device)
-        self._keys = {name: term.key or name for name, term in self._cfgs.items()}
-        self._measure()
+        self.terms = RecorderTermManager(cfg.terms, env, self._plan)
+        """What it records."""
+        self._buffers = self.terms.buffers
         self.transition = Transition(
             self._buffers.values, env.reset_terminated, env.reset_time_outs, env.reset_buf, step=0
         )
         self._consumers: list[Consumer] = []
-        self._replaced: list[ManagerTermBase | None] = []
-        """Terms that a graph of the present step may still use; a graph does not keep their tensors."""
         self._success = self._success_function()
         with torch.inference_mode(False):
             self._marked = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
@@ -155,7 +148,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
             RecorderError: the shape is wrong, a term records the key, nothing is retained, or it is closed.
         """
         retention = self._retained("add_to_episodes")
-        mask = resolve_mask(selection, self.num_envs, self.device) & (retention.ring.length > 0)
+        mask = resolve_mask(selection, self._env.num_envs, self._env.device) & (retention.ring.length > 0)
         if retention.add_values(key, value, mask):
             self._plan()
         return mask
@@ -171,26 +164,23 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
             RecorderError: the shape is wrong, nothing is retained, or it is closed.
         """
         self._retained("set_success_to_episodes")
-        if isinstance(success, torch.Tensor) and (success.shape != (self.num_envs,) or success.dtype != torch.bool):
+        if isinstance(success, torch.Tensor) and (
+            success.shape != (self._env.num_envs,) or success.dtype != torch.bool
+        ):
             raise RecorderError(
-                f"success must be a bool or a bool tensor ({self.num_envs},), got {success.dtype} "
+                f"success must be a bool or a bool tensor ({self._env.num_envs},), got {success.dtype} "
                 f"{tuple(success.shape)}."
             )
-        mask = resolve_mask(selection, self.num_envs, self.device)
+        mask = resolve_mask(selection, self._env.num_envs, self._env.device)
         masked_copy_(self._mark, success, mask)
         masked_copy_(self._marked, True, mask)
-
-    def set_term_cfg(self, name: str, cfg: RecorderTermCfg) -> None:
-        self._replaced.append(self._class_terms.get(name))
-        super().set_term_cfg(name, cfg)
-        self._plan()
 
     # Hooks ----------------------------------------------------------------------------------------------------------
 
     def begin_step(self) -> None:
         if not self._closed:
             self._settle()
-            self._replaced.clear()
+            self.terms.forget_replaced()
             self._step_open = self._step_announced = True
 
     def record_pre_step(self) -> None:
@@ -215,6 +205,9 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
         if getattr(type(self), hook) is not getattr(RecorderManager, hook):
             return super().hook_parts(hook)  # a subclass does something of its own
         return self._parts.get(hook, ())
+
+    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        return self.terms.reset(mask)
 
     def interrupt(self, mask: torch.Tensor) -> None:
         if not self._closed and self._retention is not None:
@@ -260,7 +253,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
 
     def _plan_hooks(self) -> None:
         for phase in PHASES:
-            self._parts[f"record_{phase}"] = self._term_parts(phase)
+            self._parts[f"record_{phase}"] = self.terms.parts(phase)
         if self.cfg.poison_views:
             self._parts["record_pre_step"].insert(0, HookPart("poison_views", self._buffers.poison))
         post_step = self._parts["record_post_step"]
@@ -275,42 +268,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
             capturable = Capability(known, "" if known else "success_capturable is not set")
             post_step.append(HookPart("recorder success", self._compute_end_codes, capturable))
         self._parts["record_post_reset"].append(HookPart("beginning", self._begin_marked))
-        self._parts["reset"] = [
-            HookPart(f"reset of {self._what(name)}", term.reset, self._capturable(name))
-            for name, term in self._class_terms.items()
-            if type(term).reset is not ManagerTermBase.reset
-        ]
-
-    def _term_parts(self, phase: Phase) -> list[HookPart]:
-        names = [
-            name for name, cfg in self._cfgs.items() if cfg.phase == phase and self._buffers.fields_of(self._keys[name])
-        ]
-        together = [name for name in names if self._capturable(name)]
-        parts = [HookPart(f"{phase} terms", partial(self._record, together))] if together else []
-        for name in names:
-            if not (capturable := self._capturable(name)):
-                parts.append(HookPart(self._what(name), partial(self._record, [name]), capturable))
-        return parts
-
-    def _capturable(self, name: str) -> Capability:
-        cfg = self._cfgs[name]
-        known = cfg.capturable or getattr(cfg.func, "capturable", False)
-        return Capability(known, "" if known else "capturable is not set")
-
-    def _record(self, names: Sequence[str], _: torch.Tensor | None = None) -> None:
-        leaves: dict[str, Any] = {}
-        for name in names:
-            with self._named(name):
-                leaves |= self._buffers.checked(self._keys[name], self._call(name))
-        self._buffers.write(leaves)
-
-    @contextmanager
-    def _named(self, name: str) -> Iterator[None]:
-        """Says in errors which term is meant."""
-        try:
-            yield
-        except RecorderError as error:
-            raise TermError(f"{self._what(name)}: {error}") from error
+        self._parts["reset"] = self.terms.reset_parts()
 
     def _settle(self) -> None:
         """After an error that cut off a step, and that somebody caught: ring and host must count the same steps and
@@ -341,7 +299,7 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
     def _compute_end_codes(self) -> None:
         env = self._env
         said = self._success(env)
-        check_tensor(said, (self.num_envs,), "recorder.success", torch.bool)
+        check_tensor(said, (self._env.num_envs,), "recorder.success", torch.bool)
         success = torch.where(self._marked, self._mark, said)
         flags = (env.reset_terminated, env.reset_time_outs, success, env.physics.non_finite)
         torch.stack(flags, dim=1, out=self._end_flags)
@@ -350,15 +308,6 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
     def _running_success(self) -> torch.Tensor:
         """(N,) bool: an episode that is cut off succeeds only where somebody said so."""
         return self._marked & self._mark
-
-    def _measure(self) -> None:
-        """Calls every term once, to know its shapes, without a trace in the random generator."""
-        generator = self._env.generator.get_state()
-        for name, cfg in self._cfgs.items():
-            with self._named(name):
-                self._buffers.declare(self._keys[name], self._call(name), cfg.phase)
-        self._env.generator.set_state(generator)
-        self._buffers.allocate()
 
     def _success_function(self) -> Callable[[Env], torch.Tensor]:
         success = self.cfg.success
@@ -385,19 +334,5 @@ class RecorderManager(ManagerBase[RecorderTermCfg], RecorderHooks):
             raise RecorderError(f"{what}: the recorder keeps no episodes; set recorder.retention.")
         return self._retention
 
-    def _check_cfg(self, name: str, cfg: RecorderTermCfg) -> None:
-        if cfg.phase not in PHASES:
-            raise TermError(f"{self._what(name)}: {unknown_name_message('phase', str(cfg.phase), PHASES)}")
-        if name in self._cfgs and (cfg.phase, cfg.key) != (self._cfgs[name].phase, self._cfgs[name].key):
-            raise TermError(f"{self._what(name)}: phase and key cannot change while the recorder runs.")
-
-    def _state_items(self) -> Iterable[tuple[str, Any]]:
-        return ()  # a recorder decides nothing about the future
-
-    def _table(self) -> tuple[list[str], list[list[Any]]]:
-        rows = [
-            [field.key, field.shape, str(field.dtype).removeprefix("torch."), name, cfg.phase]
-            for name, cfg in self._cfgs.items()
-            for field in self._buffers.fields_of(self._keys[name])
-        ]
-        return ["key", "shape", "type", "term", "phase"], rows
+    def __str__(self) -> str:
+        return str(self.terms)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab_core import mdp
 from lab_core.recorder import terms
 from lab_core.recorder.config import RecorderTermCfg
 from lab_core.sensors import ContactSensorCfg
@@ -50,7 +49,7 @@ def task_terms(env_cfg: Any) -> dict[str, RecorderTermCfg | None]:
             params = {"sensor": name, "fields": ("net_forces_w",)}
             key = f"contacts/{name}"
             recorded[key] = RecorderTermCfg(func=terms.sensor_values, phase="post_step", params=params)
-    events = [event for event in env_cfg.events.values() if event is not None]
-    if any(event.func is mdp.apply_external_force_torque for event in events):
+    written = {field for event in env_cfg.events.values() if event for field in getattr(event.func, "writes", ())}
+    if "body_wrench_w" in written:
         recorded["external_wrenches"] = RecorderTermCfg(func=terms.external_wrenches, phase="pre_physics")
     return recorded

@@ -5,50 +5,42 @@ All of them only read buffers that keep their addresses, so that a graph may hol
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 
 from lab_core.datasets.errors import RecorderError
 from lab_core.env import Env
+from lab_core.managers.declare import declare
 from lab_core.managers.manager_base import ManagerTermBase
 from lab_core.state import named_tensors
 
 Values = dict[str, Any]
-_Term = TypeVar("_Term", bound=Callable[..., Any])
-
-
-def _capturable(function: _Term) -> _Term:
-    """Says what :attr:`TermCfg.capturable` says, wherever the function is used."""
-    function.capturable = True  # pyright: ignore[reportFunctionMemberAccess]
-    return function
-
 
 # Before the step ------------------------------------------------------------------------------------------------------
 
 
-@_capturable
+@declare(capturable=True)
 def observations(env: Env, group: str = "policy") -> torch.Tensor | Values:
     """``pre_step``: the observations of a group that the policy was given, with their noise."""
     return _group(env.obs_buf, group)
 
 
-@_capturable
+@declare(capturable=True)
 def actions(env: Env) -> torch.Tensor:
     """``pre_step``: (N, A) what the policy asked for."""
     manager = getattr(env, "action_manager", None)
     return env.actions if manager is None else manager.action  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@_capturable
+@declare(capturable=True)
 def commands(env: Env) -> Values:
     """``pre_step``: term -> (N, D), the commands that the policy followed; nothing where there are none."""
     manager = getattr(env, "command_manager", None)
     return {} if manager is None else {name: manager.get_command(name) for name in manager.term_names}
 
 
-@_capturable
+@declare(capturable=True)
 def processed_actions(env: Env) -> torch.Tensor | Values:
     """``pre_physics``: (N, A') the targets of all action terms; nothing in a direct environment."""
     manager = getattr(env, "action_manager", None)
@@ -58,14 +50,7 @@ def processed_actions(env: Env) -> torch.Tensor | Values:
     return targets[0] if len(targets) == 1 else torch.cat(targets, dim=-1)
 
 
-@_capturable
-def joint_targets(env: Env) -> Values:
-    """``pre_physics``: entity -> position, velocity and effort targets (N, J) of the actuators."""
-    names = ("joint_pos_target", "joint_vel_target", "joint_effort_target")
-    return {entity: {name: getattr(env.scene[entity].data, name) for name in names} for entity in env.scene}
-
-
-@_capturable
+@declare(capturable=True)
 def external_wrenches(env: Env) -> Values:
     """``pre_physics``: entity -> (N, B, 6) force [N] and torque [N m] on each body that hold during the step."""
     return {name: env.scene[name].data.body_wrench_w for name in env.scene}
@@ -74,7 +59,7 @@ def external_wrenches(env: Env) -> Values:
 # Before and after the step --------------------------------------------------------------------------------------------
 
 
-@_capturable
+@declare(capturable=True)
 def scene_state(env: Env) -> Values:
     """Any phase: the state of every entity as in :meth:`Scene.get_state`, positions relative to the world's origin."""
     state = {}
@@ -91,7 +76,7 @@ def scene_state(env: Env) -> Values:
     return {"articulation": state}
 
 
-@_capturable
+@declare(capturable=True)
 def sensor_values(env: Env, sensor: str, fields: tuple[str, ...]) -> Values:
     """Any phase: chosen measurements of a sensor, such as ``net_forces_w`` of a contact sensor.
 
@@ -166,7 +151,7 @@ class SubstepContacts(ManagerTermBase):
 # After the step -------------------------------------------------------------------------------------------------------
 
 
-@_capturable
+@declare(capturable=True)
 def applied_effort(env: Env) -> Values:
     """``post_step``: entity -> (N, J) effort [N m or N] that entered the solver in the last substep.
 
@@ -176,7 +161,7 @@ def applied_effort(env: Env) -> Values:
     return {name: env.scene[name].data.applied_effort for name in env.scene}
 
 
-@_capturable
+@declare(capturable=True)
 def next_observations(env: Env, group: str = "policy") -> torch.Tensor | Values:
     """``post_step``: what the next observation would have been without a reset, ``extras["final_obs"]``.
 
@@ -188,25 +173,25 @@ def next_observations(env: Env, group: str = "policy") -> torch.Tensor | Values:
     return _group(env.final_obs_buf or env.obs_buf, group)
 
 
-@_capturable
+@declare(capturable=True)
 def rewards(env: Env) -> torch.Tensor:
     """``post_step``: (N,)."""
     return env.reward_buf
 
 
-@_capturable
+@declare(capturable=True)
 def terminated(env: Env) -> torch.Tensor:
     """``post_step``: (N,) bool."""
     return env.reset_terminated
 
 
-@_capturable
+@declare(capturable=True)
 def truncated(env: Env) -> torch.Tensor:
     """``post_step``: (N,) bool, the episode ran out of time."""
     return env.reset_time_outs
 
 
-@_capturable
+@declare(capturable=True)
 def dones(env: Env) -> torch.Tensor:
     """``post_step``: (N,) uint8, terminated or truncated; numbers, as robomimic computes with them."""
     return env.reset_buf.view(torch.uint8)
@@ -226,11 +211,11 @@ class InitialConditions(ManagerTermBase):
 
     def __init__(self, cfg: Any, env: Env) -> None:
         super().__init__(cfg, env)
-        self._actuators = actuator_memory(env)
+        self._find_actuators()
         env.physics.rebuild_callbacks.append(self._find_actuators)
 
     def _find_actuators(self) -> None:
-        self._actuators = actuator_memory(self._env)
+        self._actuators = self.scratch(actuator_memory(self._env))  # views of what the physics saves
 
     def __call__(self, env: Env) -> Values:
         entities = {name: env.scene[name] for name in env.scene}
@@ -243,9 +228,6 @@ class InitialConditions(ManagerTermBase):
                 for name, entity in entities.items()
             },
         }
-
-    def _state_items(self) -> list[tuple[str, Any]]:
-        return []  # views of what the physics saves
 
 
 def actuator_memory(env: Env) -> dict[str, torch.Tensor]:

@@ -15,8 +15,10 @@ from rich.console import Console
 from lab_core.cli import main
 from lab_core.cli.arguments import resolve_device, split_subject
 from lab_core.cli.progress import ProgressDisplay
-from lab_core.datasets import RecordedDataset
+from lab_core.datasets import DatasetCfg, RecordedDataset
 from lab_core.errors import LabError
+from lab_core.recorder import RecorderCfg, RetentionCfg
+from lab_core.recorder.presets import action_state_terms
 from lab_core.registry import TaskSpec, register_task
 from lab_core.testing.analytic import AnalyticCartpoleBackend
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
@@ -31,6 +33,23 @@ def env_cfg(play: bool = False):
 
 
 register_task(TaskSpec(id=TASK, env_cfg=env_cfg))
+
+
+def recorded_env_cfg(play: bool = False):
+    """A task that says what of it is recorded, where it would go, and which episodes succeed."""
+    cfg = env_cfg(play)
+    cfg.recorder = RecorderCfg(
+        terms={
+            name: term for name, term in action_state_terms().items() if name in ("actions", "states", "initial_state")
+        },
+        retention=RetentionCfg(max_episode_length=4, on_overflow="drop_oldest"),
+        dataset=DatasetCfg(folder=Path("elsewhere")),
+        success=lambda env: torch.arange(env.num_envs) % 2 == 0,
+    )
+    return cfg
+
+
+register_task(TaskSpec(id="Stub-Recorder", env_cfg=recorded_env_cfg))
 
 
 @pytest.fixture(autouse=True)
@@ -166,6 +185,20 @@ class TestRecord:
         for option in ("--policy", "--episodes", "--output", "--label", "--existing", "--env.decimation"):
             assert option in text
         assert f"Example: lab record {TASK} --policy policy.onnx" in text
+
+    def test_the_recorder_of_the_task_says_what_and_how_much_is_kept(self, capsys):
+        text = lab(capsys, "record", "Stub-Recorder", "--output", "out", "--episodes", "4", "--mode", "successful")
+        assert "Recorder: 9 keys, up to 4 steps of 4 " in text
+        assert "recorder.dataset of the environment is left out" in text and not Path("elsewhere").exists()
+        dataset = RecordedDataset("out")
+        assert {key.split("/")[0] for key in dataset.step_keys} == {"actions", "states"}
+        assert {(info.length, info.dropped_steps, info.success) for info in dataset.infos} == {(4, 2, True)}
+        text = lab(capsys, "record", "Stub-Recorder", "--output", "b", "--memory-limit", "1e-9", code=1)
+        assert "memory_limit_gib = 1e-09" in text
+
+    def test_without_a_recorder_of_the_task_the_limit_is_8_gib(self, capsys, monkeypatch):
+        monkeypatch.setattr("lab_core.recorder.retention.ring_bytes", lambda *_: 9 * 2**30)
+        assert "memory_limit_gib = 8;" in lab(capsys, "record", TASK, code=1)
 
 
 class TestReplay:

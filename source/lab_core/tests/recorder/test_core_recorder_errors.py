@@ -300,8 +300,8 @@ def test_a_replaced_term_lives_until_no_graph_uses_it():
 
     env, _ = make(terms={"x": term(1.0)}, ends=None)
     recorder = env.recorder_manager
-    old = weakref.ref(recorder._class_terms["x"])
-    recorder.add_consumer(lambda transition: transition.step or recorder.set_term_cfg("x", term(2.0)))
+    old = weakref.ref(recorder.terms._class_terms["x"])
+    recorder.add_consumer(lambda transition: transition.step or recorder.terms.set_term_cfg("x", term(2.0)))
     run(env, 1)
     gc.collect()
     assert old() is not None

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lab_core.datasets import DatasetCfg, DatasetError, EpisodeInfo, RecordedDataset
-from lab_core.managers import EventTermCfg, TerminationTermCfg
+from lab_core.managers import EventTermCfg, TerminationTermCfg, declare
 from lab_core.recorder import RecorderCfg, RetentionCfg
 from lab_core.recorder import terms as recorder_terms
 from lab_core.recorder.presets import action_state_terms, task_terms, transition_terms
@@ -193,6 +193,11 @@ def test_collecting_reports_failed_physics():
     assert warnings == ["The physics of 1 worlds failed; their episodes are marked non_finite."]
 
 
+@declare(writes=("body_wrench_w",))
+def own_pull(env, mask) -> None:
+    """Stands for an event of somebody else's."""
+
+
 def test_a_task_is_recorded_with_all_its_observations_and_wrenches():
     from lab_core import mdp
 
@@ -205,6 +210,9 @@ def test_a_task_is_recorded_with_all_its_observations_and_wrenches():
         params={"force_range": (-1.0, 1.0), "torque_range": (0.0, 0.0)},
     )
     cfg.recorder = RecorderCfg(terms=task_terms(cfg))
+    cfg.events["pull"].func = own_pull  # what matters is what a function says of itself
+    assert task_terms(cfg).keys() == cfg.recorder.terms.keys()
+    cfg.events["pull"].func = mdp.apply_external_force_torque
     env = cfg.build()
     env.step(torch.zeros(2, 1))
     episode = env.recorder_manager.get_episode(0)

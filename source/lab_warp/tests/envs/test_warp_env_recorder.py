@@ -152,7 +152,7 @@ class lengths_at_reset(ManagerTermBase):
 
 
 def lengths(env: RLEnv) -> torch.Tensor:
-    return env.recorder_manager._class_terms["length"].length.clone()
+    return env.recorder_manager.terms._class_terms["length"].length.clone()
 
 
 @pytest.mark.parametrize("capturable", [False, True])
@@ -238,7 +238,7 @@ def test_what_is_added_while_it_runs_is_recorded_too(device):
     rollout(env, 3)
     recorder.add_consumer(lambda transition: steps.append(transition.step))
     rollout(env, 3)
-    recorder.set_term_cfg("cart", RecorderTermCfg(func=minus_cart, phase="post_step", capturable=True))
+    recorder.terms.set_term_cfg("cart", RecorderTermCfg(func=minus_cart, phase="post_step", capturable=True))
     rollout(env, 2)
     for value in (1.0, 2.0):
         recorder.add_to_episodes("note", torch.full((N,), value, device=env.device))
