@@ -10,7 +10,7 @@ import pytest
 
 from lab_core.cli import main
 from lab_core.registry import EntryPointGroup, task_ids
-from lab_rl.commands import options, play, train
+from lab_rl.cli import options, play, train
 
 ROOT = Path(__file__).parents[3]
 README = (Path(__file__).parents[1] / "README.md").read_text()

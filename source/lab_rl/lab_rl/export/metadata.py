@@ -22,9 +22,9 @@ from lab_core.mdp.actions import JointAction
 from lab_core.names import values_by_name
 from lab_core.scene import ArticulationData, fill_defaults
 from lab_core.versions import git_revision, package_versions
-from lab_rl.layout import action_terms, observation_terms
-from lab_rl.ppo import RslRlEnv
-from lab_rl.trained import TrainedPolicy
+from lab_rl.algorithms.ppo import RslRlEnv
+from lab_rl.algorithms.term_widths import action_terms, observation_terms
+from lab_rl.runs.trained_policy import TrainedPolicy
 
 FORMAT = "lab policy 1"
 

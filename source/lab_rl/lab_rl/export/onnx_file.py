@@ -16,10 +16,10 @@ import torch
 from rsl_rl.models import MLPModel
 
 from lab_core.errors import LabError
+from lab_rl.algorithms.ppo import RslRlEnv
 from lab_rl.export.metadata import mjlab_metadata, policy_metadata
-from lab_rl.ppo import RslRlEnv
 from lab_rl.runs.files import write_file
-from lab_rl.trained import TrainedPolicy
+from lab_rl.runs.trained_policy import TrainedPolicy
 
 TOLERANCE = 1e-5
 """Largest difference between the actions of the file and of the policy, relative to 1 or the action if larger."""

@@ -13,7 +13,7 @@ import torch
 
 from lab_core.envs import RLEnv
 from lab_core.errors import LabError
-from lab_rl.layout import Terms, action_terms, observation_terms
+from lab_rl.algorithms.term_widths import Terms, action_terms, observation_terms
 from lab_rl.runs.files import write_file
 
 FORMAT_VERSION = 1

@@ -1,0 +1,6 @@
+"""Settings of learning algorithms, free of any learning library: tasks state them, ``lab_rl`` reads them."""
+
+from lab_core.agents.base import AgentCfg
+from lab_core.agents.ppo import PPOCfg
+
+__all__ = ["AgentCfg", "PPOCfg"]

@@ -1,0 +1,1 @@
+"""Learning algorithms, one folder each, and what they share."""

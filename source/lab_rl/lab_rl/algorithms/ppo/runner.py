@@ -1,0 +1,224 @@
+"""The training loop of PPO."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from rsl_rl.algorithms import PPO
+
+from lab_core.agents import PPOCfg
+from lab_core.envs import RLEnv
+from lab_core.errors import ConfigError, LabError
+from lab_core.physics import HealthReport
+from lab_core.seeding import rng_state, set_rng_state
+from lab_rl.algorithms.ppo.environment import RslRlEnv
+from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, observation_tensors, rollout_tensors
+from lab_rl.algorithms.ppo.settings import rsl_rl_cfg
+from lab_rl.algorithms.statistics import EpisodeStatistics, StepLogs
+
+
+@dataclass
+class Iteration:
+    """What one iteration did."""
+
+    number: int
+    """Iterations finished, this one included."""
+    env_steps: int
+    """Environment steps of the whole run so far, all environments together."""
+    steps_per_second: float
+    """Environment steps per second of this iteration, learning included."""
+    reward: float | None
+    """Mean return of the last 100 episodes; None before the first one ended."""
+    episode_length: float | None
+    """Mean length of the last 100 episodes [steps]."""
+    scalars: dict[str, float]
+    """Everything to plot, by name."""
+    health: HealthReport = field(default_factory=HealthReport)
+    """Of the physics, over this iteration."""
+
+
+class PpoRunner:
+    """Collects experience and lets rsl-rl's PPO learn from it.
+
+    A step that ends in a time-out is bootstrapped with the critic's value of the observation that the episode ended
+    with: reward + gamma V(final_obs). A termination is not, and neither is any end in a task of finite horizon.
+
+    The rollout never waits for the device. Each iteration reads one packed tensor before the update (episode
+    statistics, logs and a flag per kind of value that may be non-finite) and one after it.
+
+    Args:
+        env: The environment; the runner resets it.
+        cfg: The settings.
+
+    Raises:
+        LabError: The settings do not fit the environment.
+    """
+
+    def __init__(self, env: RLEnv, cfg: PPOCfg) -> None:
+        settings = rsl_rl_cfg(cfg)
+        self.cfg = cfg
+        self.env = RslRlEnv(env, [name for groups in cfg.obs_groups.values() for name in groups], cfg.clip_actions)
+        self.device = env.device
+        self.bootstraps = not env.cfg.is_finite_horizon
+        if self.bootstraps and not env.cfg.compute_final_obs:
+            raise ConfigError(
+                "PPO needs the last observation of truncated episodes: set env.compute_final_obs to True, or "
+                "env.is_finite_horizon to True if running out of time is part of the task."
+            )
+        batch = env.num_envs * cfg.num_steps_per_env
+        if batch < cfg.num_mini_batches:
+            raise ConfigError(f"{batch} steps per iteration cannot be split into {cfg.num_mini_batches} mini-batches.")
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints the networks
+            self.alg = PPO.construct_algorithm(self.env.get_observations(), self.env, settings, str(env.device))
+        self.alg.train_mode()
+        for group in self.alg.optimizer.param_groups:
+            group["fused"] = True  # one kernel per step; on a CPU it takes an eighth off the update
+        self.iteration = 0
+        self.env_steps = 0
+        self.episodes = EpisodeStatistics(env.num_envs, self.device)
+        self._logs = StepLogs()
+        shape = (cfg.num_steps_per_env, env.num_envs)
+        self._rewards = torch.zeros(shape, device=self.device)
+
+    def randomize_episode_ages(self) -> None:
+        """Gives the running episodes random ages, so that their time-outs spread over the coming iterations."""
+        with torch.inference_mode():
+            ages = torch.randint_like(self.env.episode_length_buf, high=self.env.max_episode_length)
+            self.env.episode_length_buf = ages
+
+    def iterate(self) -> Iteration:
+        """Runs one iteration.
+
+        Raises:
+            NonFiniteError: A value is NaN or infinite. Bad observations, rewards, actions and values are found before
+                the update, so that the networks are still those of the iteration before.
+        """
+        start = time.perf_counter()
+        with torch.inference_mode():
+            self._collect()
+            self.alg.compute_returns(self.env.get_observations())
+            dones = self.alg.storage.dones.squeeze(-1).bool()
+            self.episodes.update(self._rewards, dones)
+            report = self._read_rollout()
+        collected = time.perf_counter()
+        losses = self.alg.update()
+        action_std = self._check_update(losses)
+        end = time.perf_counter()
+
+        self.iteration += 1
+        steps = self._rewards.numel()
+        self.env_steps += steps
+        health = self.env.env.health()
+        reward, length = (None if math.isnan(report[name]) else report[name] for name in ("Train/mean_reward", _LENGTH))
+        scalars = {name: value for name, value in report.items() if not math.isnan(value)}
+        scalars |= {f"Loss/{name}": value for name, value in losses.items()}
+        scalars |= {
+            "Loss/learning_rate": self.alg.learning_rate,
+            "Policy/mean_std": action_std,
+            "Perf/total_fps": steps / (end - start),
+            "Perf/collection_time": collected - start,
+            "Perf/learning_time": end - collected,
+            "Physics/non_finite_worlds": float(health.non_finite_worlds),
+        }
+        return Iteration(self.iteration, self.env_steps, steps / (end - start), reward, length, scalars, health)
+
+    def _collect(self) -> None:
+        observations = self.env.get_observations()
+        for step in range(self.cfg.num_steps_per_env):
+            actions = self.alg.act(observations)
+            try:
+                observations, rewards, dones, extras = self.env.step(actions)
+            except LabError:
+                # An environment may refuse an action that is not finite: tell where that came from.
+                action = ("the policy's action", actions.unsqueeze(0))
+                self._raise_for_non_finite([*observation_tensors(observations.unsqueeze(0)), action])
+                raise
+            self._rewards[step].copy_(rewards)
+            if self.bootstraps:
+                rewards = rewards + self._value_of_time_outs(extras)
+            # Without "time_outs", so that rsl-rl does not add the value of the observation before the step.
+            self.alg.process_env_step(observations, rewards, dones, {})
+            self._logs.add(extras["log"], extras["reset_count"])
+
+    def _value_of_time_outs(self, extras: Mapping[str, Any]) -> torch.Tensor:
+        """gamma V(final_obs) (N,) where the step ended in a time-out, 0 elsewhere."""
+        critic = self.alg.critic
+        memory = critic.get_hidden_state()
+        values = critic(extras["final_obs"]).squeeze(-1)
+        critic.reset(hidden_state=memory)
+        # where(): the value of an environment that goes on must not matter, not even when it is NaN
+        return torch.where(extras["time_outs"], self.cfg.gamma * values, 0.0)
+
+    def _read_rollout(self) -> dict[str, float]:
+        """Logs by name, from one copy to the host; raises when something collected is not finite."""
+        tensors = rollout_tensors(self.alg, self._rewards, self.env.get_observations())
+        reward, length = self.episodes.means()
+        logs = self._logs.means()
+        names = ["Train/mean_reward", _LENGTH, "Train/episodes", *(_log_name(name) for name in logs)]
+        values = [reward, length, self.episodes.count, *logs.values()]
+        finite = [value.isfinite().all() for _, value in tensors]
+        packed = torch.stack([value.double() for value in (*finite, *values)]).tolist()
+        if not all(packed[: len(finite)]):
+            self._raise_for_non_finite(tensors)
+        return dict(zip(names, packed[len(finite) :], strict=True))
+
+    def _raise_for_non_finite(self, tensors: list[tuple[str, torch.Tensor]]) -> None:
+        for name, tensor in tensors:
+            if not bool(tensor.isfinite().all()):
+                raise NonFiniteError(f"Iteration {self.iteration + 1}: {describe(name, tensor, self.env.env)}.")
+
+    def _check_update(self, losses: Mapping[str, float]) -> float:
+        """The mean standard deviation of the actions; raises when the update went wrong."""
+        bad = [f"{name} loss is {value}" for name, value in losses.items() if not math.isfinite(value)]
+        with torch.inference_mode():
+            policy = self.alg.get_policy()
+            norms = [torch.nn.utils.get_total_norm(list(network.parameters())) for network in (policy, self.alg.critic)]
+            actor, critic, std = torch.stack([*norms, policy.output_std.mean()]).tolist()
+        bad += [f"the {name} has non-finite parameters" for name, norm in (("policy", actor), ("critic", critic))
+                if not math.isfinite(norm)]  # fmt: skip
+        if bad:
+            raise NonFiniteError(f"Iteration {self.iteration + 1}: the update went wrong: {'; '.join(bad)}.")
+        return std
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that decides the future of the run: networks, optimiser, environment, random generators, counters."""
+        return {
+            "algorithm": copy.deepcopy(self.alg.save()),
+            "environment": self.env.env.state_dict(),
+            "episodes": self.episodes.state_dict(),
+            "random": rng_state(),
+            "iteration": self.iteration,
+            "env_steps": self.env_steps,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where :meth:`state_dict` was taken, on a CPU bit for bit.
+
+        Raises:
+            LabError: The state is of networks or of an environment of other sizes.
+        """
+        try:
+            self.alg.load(copy.deepcopy(dict(state["algorithm"])), None, True)  # the optimiser keeps what it is given
+        except RuntimeError as error:
+            raise LabError(f"The stored networks do not fit the settings: {error}") from error
+        with torch.inference_mode():
+            self.env.env.load_state_dict(state["environment"])
+            self.episodes.load_state_dict(state["episodes"])
+        self.iteration = state["iteration"]
+        self.env_steps = state["env_steps"]
+        set_rng_state(state["random"])
+
+
+_LENGTH = "Train/mean_episode_length"
+
+
+def _log_name(name: str) -> str:
+    return name if "/" in name else f"Episode/{name}"

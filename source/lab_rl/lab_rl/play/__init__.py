@@ -1,0 +1,1 @@
+"""A policy at work: in a video, or in front of somebody who watches."""

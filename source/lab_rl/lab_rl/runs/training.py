@@ -1,0 +1,245 @@
+"""A training run from its configuration to its last picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from lab_core.config import dump_yaml
+from lab_core.envs import RLEnv, make_env
+from lab_core.errors import ConfigError, LabError
+from lab_core.versions import versions
+from lab_rl.algorithms.ppo import Iteration, PpoRunner, rsl_rl_cfg
+from lab_rl.algorithms.term_widths import action_terms, observation_terms
+from lab_rl.play.video import record_clip
+from lab_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from lab_rl.runs.config import RunCfg
+from lab_rl.runs.curves import draw_curves
+from lab_rl.runs.display import TrainingDisplay, show_environment
+from lab_rl.runs.files import write_file
+from lab_rl.runs.folder import RunFolder
+from lab_rl.runs.progress import ProgressFile
+from lab_rl.runs.stop_signal import StopSignal
+from lab_rl.runs.tensorboard import EventFile
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a run ended."""
+
+    iteration: int
+    interrupted: bool
+    reward: float | None
+    """Mean return of the last 100 episodes."""
+    best_reward: float | None
+    best_iteration: int | None
+    episode_length: float | None
+    seconds: float
+    """Of the whole run, interruptions not counted."""
+    checkpoint: Path
+    video: Path | None
+
+
+def train(
+    cfg: RunCfg,
+    run: RunFolder,
+    *,
+    console: Console,
+    checkpoint: Path | None = None,
+    video: Path | None = None,
+    video_steps: int = 300,
+) -> TrainingResult:
+    """Trains in the folder `run`, which exists.
+
+    Args:
+        cfg: What to train. `cfg.agent.max_iterations` counts from the beginning of the run; `cfg.env.seed` is the seed
+            of all of it, and the run's `config.yaml` says which one was drawn for -1.
+        run: Where to.
+        console: Shows the progress.
+        checkpoint: A checkpoint of this run to go on from. None: a new run, whose folder goes away again if the
+            environment cannot be built.
+        video: File for a clip of the trained policy. None: no clip.
+        video_steps: Length of the clip [environment steps].
+
+    Raises:
+        LabError: The configuration does not work, the checkpoint is of something else, a value was not finite (the
+            last checkpoint stays), or a file cannot be written.
+    """
+    with ExitStack() as if_the_start_fails:
+        if checkpoint is None:
+            if_the_start_fails.callback(shutil.rmtree, run.path, ignore_errors=True)
+        rsl_rl_cfg(cfg.agent)  # refuses wrong settings now and not after the environment was built
+        set_threads(torch.device(cfg.device))
+        with torch.no_grad():
+            env = make_env(cfg.env, cfg.device, cfg.frontend)
+        if_the_start_fails.callback(env.close)
+        session = _Session(cfg, run, env, console, checkpoint)
+        if_the_start_fails.pop_all()
+    try:
+        return session.run_all(video, video_steps)
+    finally:
+        env.close()
+
+
+def set_threads(device: torch.device) -> None:
+    """Lets torch use one core: networks of this size gain nothing from a second one, and the physics wants it."""
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+
+
+class _Session:
+    def __init__(self, cfg: RunCfg, run: RunFolder, env: RLEnv, console: Console, checkpoint: Path | None) -> None:
+        self.cfg = cfg = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, seed=env.seed))
+        self.run, self.env, self.console = run, env, console
+        self.runner = PpoRunner(env, cfg.agent)
+        self.config_hash = cfg.hash()
+        if checkpoint is not None:
+            self._resume(checkpoint)
+        elif cfg.agent.init_at_random_ep_len:
+            self.runner.randomize_episode_ages()
+        self.start = self.runner.iteration
+        write_file(run.config, dump_yaml(cfg))
+        self._write_versions()
+        if checkpoint is None:
+            run.mark_latest()
+        self._warned: set[str] = set()
+        show_environment(console, env, cfg.task)
+
+    def _resume(self, path: Path) -> None:
+        stored = load_checkpoint(path)
+        stored.check(path, self.cfg.task, self.env)
+        if stored.num_envs != self.env.num_envs:
+            raise ConfigError(
+                f"{path} was trained with {stored.num_envs} environments and can go on only with as many, "
+                f"got {self.env.num_envs}."
+            )
+        if stored.iteration >= self.cfg.agent.max_iterations:
+            raise ConfigError(
+                f"{path} has finished {stored.iteration} of {self.cfg.agent.max_iterations} iterations; "
+                "give a larger total with --max-iterations."
+            )
+        if stored.config_hash != self.config_hash:
+            self.console.print("[yellow]Warning:[/] the settings differ from those that the checkpoint was made with.")
+        self.runner.load_state_dict(stored.runner)
+        for superseded in self.run.set_aside_checkpoints(after=stored.iteration):
+            self.console.print(f"A later checkpoint is now {superseded}", highlight=False, soft_wrap=True)
+
+    def run_all(self, video: Path | None, video_steps: int) -> TrainingResult:
+        display = TrainingDisplay(self.console, self.start, self.cfg.agent.max_iterations)
+        progress = ProgressFile(self.run.progress, self.start)
+        events = EventFile(self.run.path, self.start)
+        try:
+            with display, StopSignal(lambda: display.print(_STOPPING)) as stop:
+                checkpoint = self._iterate(display, progress, events, stop)
+        finally:
+            progress.close()
+            events.close()
+        clip = None if stop.requested or video is None else self._record(video, video_steps)
+        rewards = [(row["reward"], row["iteration"]) for row in progress.rows if row["reward"] is not None]
+        best = max(rewards, key=lambda pair: pair[0], default=(None, None))
+        last = progress.rows[-1]
+        return TrainingResult(
+            iteration=self.runner.iteration,
+            interrupted=stop.requested,
+            reward=last["reward"],
+            best_reward=best[0],
+            best_iteration=best[1],
+            episode_length=last["episode_length"],
+            seconds=progress.elapsed,
+            checkpoint=checkpoint,
+            video=clip,
+        )
+
+    def _iterate(self, display: TrainingDisplay, progress: ProgressFile, events: EventFile, stop: StopSignal) -> Path:
+        agent = self.cfg.agent
+        began = time.perf_counter() - progress.elapsed
+        checkpoint = self.run.checkpoint(self.start)
+        while self.runner.iteration < agent.max_iterations and not stop.requested:
+            iteration = self._next(checkpoint)
+            elapsed = time.perf_counter() - began
+            progress.add({**_summary(iteration), "elapsed_s": round(elapsed, 3), **iteration.scalars})
+            events.add(iteration.number, iteration.scalars)
+            self._warn(display, iteration)
+            display.update(iteration)
+            last = iteration.number == agent.max_iterations or stop.requested
+            if last or iteration.number % agent.save_interval == 0:
+                checkpoint = self._save()
+                draw_curves(progress.rows, self.run.curves, f"{self.cfg.task}  {self.run.path.name}")
+                events.flush()
+        return checkpoint
+
+    def _next(self, checkpoint: Path) -> Iteration:
+        try:
+            return self.runner.iterate()
+        except LabError as error:
+            kept = f"The last good checkpoint is {checkpoint}." if checkpoint.exists() else "No checkpoint was written."
+            error.args = (f"{error} {kept}",)
+            raise
+
+    def _save(self) -> Path:
+        path = self.run.checkpoint(self.runner.iteration)
+        groups = self.runner.env.groups
+        save_checkpoint(
+            path,
+            Checkpoint(
+                task=self.cfg.task,
+                config_hash=self.config_hash,
+                num_envs=self.env.num_envs,
+                observations={name: terms for name, terms in observation_terms(self.env).items() if name in groups},
+                actions=action_terms(self.env),
+                runner=self.runner.state_dict(),
+            ),
+        )
+        return path
+
+    def _warn(self, display: TrainingDisplay, iteration: Iteration) -> None:
+        """Shows each kind of trouble in the physics once; its course is in the logs."""
+        health = iteration.health
+        messages = {f"{buffer} overflowed": text for buffer, text in health.overflows.items()}
+        if health.non_finite_worlds:
+            messages["non-finite worlds"] = (
+                f"{health.non_finite_worlds} worlds became non-finite or too fast in iteration {iteration.number} and "
+                "were reset; see Physics/non_finite_worlds in the logs."
+            )
+        for kind in messages.keys() - self._warned:
+            display.warn(f"{kind}: {messages[kind]}")
+        self._warned |= messages.keys()
+
+    def _record(self, video: Path, steps: int) -> Path | None:
+        """A clip of the trained policy. A failure is told, but a finished training never fails for it."""
+        policy, env = self.runner.alg.get_policy(), self.runner.env
+        policy.eval()
+        try:
+            with self.console.status("Recording a video"), torch.inference_mode():
+                self.env.reset()
+                record_clip(env, lambda: policy(env.get_observations()), video, steps)
+        except LabError as error:
+            self.console.print(f"No video: {error}", highlight=False, soft_wrap=True)
+            return None
+        return video
+
+    def _write_versions(self) -> None:
+        """Appends to `versions.json`: one entry for the start of the run and one for every time it was resumed."""
+        entries = json.loads(self.run.versions.read_text()) if self.start else []
+        entries.append({"from_iteration": self.start, **versions()})
+        write_file(self.run.versions, json.dumps(entries, indent=2) + "\n")
+
+
+_STOPPING = "Stopping after this iteration; press Ctrl-C again to stop at once, without a checkpoint."
+
+
+def _summary(iteration: Iteration) -> dict[str, float | None]:
+    return {
+        "iteration": iteration.number,
+        "env_steps": iteration.env_steps,
+        "reward": iteration.reward,
+        "episode_length": iteration.episode_length,
+    }
