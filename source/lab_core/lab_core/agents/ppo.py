@@ -43,7 +43,7 @@ class PPOCfg(AgentCfg):
     learning_rate: float = 1e-3
     """Of Adam. With the adaptive schedule: where it starts."""
     schedule: Literal["adaptive", "fixed"] = "adaptive"
-    """``adaptive`` changes the learning rate between 1e-5 and 1e-2 to hold the policy change near :attr:`desired_kl`."""
+    """``adaptive`` changes the learning rate between 1e-5 and 1e-2 to hold the policy change near ``desired_kl``."""
     desired_kl: float = 0.01
     """Kullback-Leibler divergence between the policies before and after an update step."""
     num_learning_epochs: int = 5
