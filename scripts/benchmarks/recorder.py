@@ -136,7 +136,7 @@ def time_modes(args: Args) -> dict[str, Any]:
         "islands": {mode: islands for mode, (_, islands) in graphs.items()},
         "ring": recorder.retention.description,
         "overflows": {name: text for report in health for name, text in report.overflows.items()},
-        "non_finite_worlds": sum(report.non_finite_worlds for report in health),
+        "non_finite_envs": sum(report.non_finite_envs for report in health),
         "steps": args.steps,
         "repetitions": args.repetitions,
     }

@@ -57,7 +57,7 @@ def summary(folder: Path, args: Args) -> dict[str, Any]:
         "reward": last["reward"],
         "episode_length": last["episode_length"],
         "env_steps_per_s": round(statistics.median(row["Perf/total_fps"] for row in rows)),
-        "non_finite_worlds": sum(row["Physics/non_finite_worlds"] for row in rows),
+        "non_finite_envs": sum(row["Physics/non_finite_envs"] for row in rows),
         "thresholds": {"reward": args.reward, "episode_length": args.length},
         "reached_in_iteration": reached[0]["iteration"] if reached else None,
         "reached_after_s": reached[0]["elapsed_s"] if reached else None,

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 import warp as wp
 
+from lab_core.capability import CAPABLE
 from lab_core.errors import ConfigError, LabError, unknown_name_message
 from lab_core.names import UnknownNameError
-from lab_core.physics import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.physics import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
 from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.scene.articulation_data import row_shapes
 from lab_core.seeding import make_generator
@@ -38,7 +39,6 @@ from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
 from lab_warp.progress import Progress, quiet_warp
 
 if TYPE_CHECKING:
-    from lab_core.mdp import SettableCommandTerm
     from lab_newton.viewer.browser import BrowserViewer
 
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
@@ -50,7 +50,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
     Every world is built at the origin. The order of joints and bodies is that of the model file, depth first.
     """
 
-    recordable = True
+    capturable = CAPABLE
 
     def __init__(self, cfg: PhysicsCfg, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
         super().__init__(cfg, scene, num_envs, device)
@@ -63,7 +63,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         with quiet_warp():
             wp.init()
         self._device = wp.device_from_torch(device)
-        self.capture_context = CaptureContext(self._device)
+        self._capture_context = CaptureContext(self._device)
         self._written = wp.from_torch(self.written)
         self._non_finite = wp.from_torch(self.non_finite)
         self._env_origins = wp.from_torch(self.env_origins, dtype=wp.vec3)
@@ -86,6 +86,10 @@ class NewtonBackend(Stateful, PhysicsBackend):
             progress.show("kernels of this model")
             self._build()
             load_kernels(lambda: self._advance(1), self._device)
+
+    @property
+    def capture_context(self) -> CaptureContext:
+        return self._capture_context
 
     @property
     def description(self) -> str:
@@ -241,10 +245,11 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self._rng.seed(make_generator(seed, stream="physics").initial_seed())
 
     def notify(self, entity: str, *properties: str) -> None:
-        refused = [name for name in properties if NOTICES.get(name, 0) & ~self.solver.changeable]
+        known = self._entities[entity].properties
+        flags = known.flags(properties)
+        refused = [name for name in properties if known.flags([name]) & ~self.solver.changeable]
         if refused:
             raise LabError(f"The solver, {self.solver.name}, cannot change {', '.join(refused)} of a built model.")
-        flags = self._entities[entity].properties.flags(properties)
         if entity not in self._notices:
             self._notices[entity] = CapturedStage(
                 partial(self._notify, entity), self.capture_context, name=f"notify {entity}", max_captures=16
@@ -255,11 +260,9 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self._entities[entity].properties.write(flags)
         self.solver.notify(flags)
 
-    def rebuild(self) -> None:
+    def _rebuild(self) -> None:
         self.close()
         self._build()
-        for callback in self.rebuild_callbacks:
-            callback()
 
     def _build(self) -> None:
         self._model, layouts = build_model(
@@ -363,7 +366,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
         camera: CameraCfg,
         host: str = "127.0.0.1",
         port: int = 8080,
-        commands: Mapping[str, SettableCommandTerm] | None = None,
+        commands: Mapping[str, SettableCommand] | None = None,
         on_reset: Callable[[], None] | None = None,
     ) -> BrowserViewer:
         # On terrain every environment stands at its own place already.

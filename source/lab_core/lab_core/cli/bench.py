@@ -120,7 +120,7 @@ def _result(task: str, args: BenchArguments, device: str, timing: StepTiming) ->
         "islands": timing.islands,
         "resets": timing.resets,
         "overflows": {},
-        "non_finite_worlds": 0,
+        "non_finite_envs": 0,
         "versions": found,
     }
 

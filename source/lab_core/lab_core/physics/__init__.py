@@ -1,5 +1,18 @@
 """What a physics engine must offer."""
 
-from lab_core.physics.backend import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg, Viewer
+from lab_core.physics.backend import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.physics.traces import ENTERING, ENTITY_FIELDS, TraceBuffers
+from lab_core.physics.viewer import CommandComponent, SettableCommand, Viewer
 
-__all__ = ["CapacityError", "HealthReport", "PhysicsBackend", "PhysicsCfg", "Viewer"]
+__all__ = [
+    "ENTERING",
+    "ENTITY_FIELDS",
+    "CapacityError",
+    "CommandComponent",
+    "HealthReport",
+    "PhysicsBackend",
+    "PhysicsCfg",
+    "SettableCommand",
+    "TraceBuffers",
+    "Viewer",
+]

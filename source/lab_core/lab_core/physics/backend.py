@@ -5,17 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from lab_core.capability import Capability
 from lab_core.config import MISSING
 from lab_core.errors import ConfigError, LabError
+from lab_core.physics.viewer import SettableCommand, Viewer
 from lab_core.terrain import Terrain, generate_terrain
 
 if TYPE_CHECKING:
-    from lab_core.mdp import SettableCommandTerm
     from lab_core.scene import ArticulationData, CameraCfg, SceneCfg
     from lab_core.sensors import SensorData
 
@@ -42,46 +43,30 @@ class PhysicsCfg:
 class HealthReport:
     """What went wrong in the physics since the last report."""
 
-    non_finite_worlds: int = 0
-    """Worlds that went non-finite, or faster than the backend allows, and were put back to their default state, counted
-    once per control step."""
+    non_finite_envs: int = 0
+    """Environments that went non-finite, or faster than the backend allows, and were put back to their default state,
+    counted once per control step."""
     overflows: dict[str, str] = field(default_factory=dict)
-    """Overflowed solver buffer -> worlds concerned, the setting to raise and the value needed."""
+    """Overflowed solver buffer -> environments concerned, the setting to raise and the value needed."""
 
     @property
     def ok(self) -> bool:
-        return not self.non_finite_worlds and not self.overflows
-
-
-class Viewer(Protocol):
-    """A live view of the scene, with controls."""
-
-    url: str
-
-    def should_step(self) -> bool:
-        """Whether to make the next step: not while the view says pause, except when it asks for a single step."""
-        ...
-
-    def update(self, status: str = "") -> None:
-        """Does what people asked for in the view, and shows the current state and ``status``, a short text."""
-
-    def close(self) -> None:
-        """Stops serving."""
+        return not self.non_finite_envs and not self.overflows
 
 
 class PhysicsBackend(ABC):
-    """Steps all worlds and owns the memory of their state.
+    """Steps all environments and owns the memory of their state.
 
     A backend allocates one :class:`ArticulationData` per entity. Its tensors keep their addresses for life. ``step``
     fills them; state that an environment authors (joint positions and velocities, root pose and velocity) is written
     into them, marked with :meth:`mark_written` and handed to the engine by :meth:`forward`.
 
-    A world whose state turns non-finite during ``step`` is put back to its default state inside ``step``, so that no
-    term, sensor or neighbour ever reads the bad values; ``non_finite`` names these worlds until the next step.
+    An environment whose state turns non-finite during ``step`` is put back to its default state inside ``step``, so
+    that no term, sensor or neighbour ever reads the bad values; ``non_finite`` names these until the next step.
     """
 
-    recordable: ClassVar[bool] = False
-    """Whether ``step``, ``reset`` and ``forward`` are Warp work that a graph can hold."""
+    capturable: Capability = Capability(False, "its steps are no kernels of Warp")
+    """Whether ``step``, ``reset`` and ``forward`` can become part of a graph."""
     num_envs: int
     device: torch.device
     dt: float
@@ -90,7 +75,7 @@ class PhysicsBackend(ABC):
     sensors: dict[str, SensorData]
     """Sensor name -> measurements."""
     non_finite: torch.Tensor
-    """(N,) bool, worlds that went non-finite in the last ``step``."""
+    """(N,) bool, environments that went non-finite in the last ``step``."""
 
     def __init__(self, cfg: PhysicsCfg, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
         """Generates the terrain, if the scene has one, and allocates what every backend has.
@@ -112,9 +97,14 @@ class PhysicsBackend(ABC):
         self.sensors = {}
         self.non_finite = torch.zeros(num_envs, dtype=torch.bool, device=device)
         self.written = torch.zeros(num_envs, dtype=torch.bool, device=device)
-        """(N,) bool, worlds with authored state that the engine has not taken over yet."""
+        """(N,) bool, environments with authored state that the engine has not taken over yet."""
         self.rebuild_callbacks: list[Callable[[], None]] = []
-        """Called after :meth:`rebuild`; recorded graphs that hold engine memory must be dropped there."""
+        """Called after each :meth:`rebuild`; graphs that hold engine memory must be dropped there."""
+
+    @property
+    def capture_context(self) -> object | None:
+        """The ``lab_warp.CaptureContext`` of its graphs, which those of a front end join; None where it has none."""
+        return None
 
     @property
     def description(self) -> str:
@@ -122,12 +112,12 @@ class PhysicsBackend(ABC):
         return self.cfg.backend
 
     def mark_written(self, mask: torch.Tensor) -> None:
-        """Marks worlds ``mask`` (N,) bool as having newly authored state."""
+        """Marks environments ``mask`` (N,) bool as having newly authored state."""
         self.written.logical_or_(mask)
 
     @abstractmethod
     def step(self, substeps: int) -> None:
-        """Advances every world by ``substeps * dt`` seconds.
+        """Advances every environment by ``substeps * dt`` seconds.
 
         Each substep runs the actuators on the joint targets, the solver, and the sensors that need every substep;
         derived state is refreshed at the end.
@@ -135,21 +125,21 @@ class PhysicsBackend(ABC):
 
     @abstractmethod
     def reset(self, mask: torch.Tensor) -> None:
-        """Clears solver warm starts, actuator state and sensor state of the worlds in ``mask`` (N,) bool.
+        """Clears solver warm starts, actuator state and sensor state of the environments of ``mask`` (N,) bool.
 
         It leaves positions and velocities alone: the scene writes those.
         """
 
     @abstractmethod
     def forward(self) -> None:
-        """Takes over authored state of the worlds in ``written``, refreshes their bodies, and clears ``written``."""
+        """Takes over authored state of the environments of ``written``, refreshes their bodies, clears ``written``."""
 
     def trace(self, owner: str, field: str, substeps: int) -> torch.Tensor:
         """Returns a buffer (N, K, ...) that every following ``step`` fills with a quantity of each of its K substeps.
 
         An effort is the one that entered the solver in that substep; everything else is what the substep led to. Calls
         of ``step`` that are shorter than K fill the rows in turn, so that K calls of one substep give what one of K
-        gives. A world that went non-finite shows the values of then. Tracing changes nothing else.
+        gives. An environment that went non-finite shows the values of then. Tracing changes nothing else.
 
         Args:
             owner: Name of an entity or a sensor.
@@ -167,7 +157,7 @@ class PhysicsBackend(ABC):
         del seed  # without such streams there is nothing to do
 
     def notify(self, entity: str, *properties: str) -> None:
-        """Hands changed property buffers of an entity to the engine, for all worlds.
+        """Hands changed property buffers of an entity to the engine, for all environments.
 
         Args:
             entity: Name of the entity.
@@ -177,12 +167,18 @@ class PhysicsBackend(ABC):
         """
         raise LabError(f"The {self.cfg.backend!r} physics backend cannot change {', '.join(properties)}.")
 
-    @abstractmethod
     def rebuild(self) -> None:
-        """Builds the engine anew (model, solver, recordings) from the configuration; every world is at its default.
+        """Builds the engine anew (model, solver, graphs) from the configuration, then calls ``rebuild_callbacks``.
 
-        The environment then applies its startup events again.
+        Every environment is at its default state; the callbacks apply the startup events again.
         """
+        self._rebuild()
+        for callback in self.rebuild_callbacks:
+            callback()
+
+    @abstractmethod
+    def _rebuild(self) -> None:
+        """Builds the engine anew; every environment is at its default state."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -209,7 +205,7 @@ class PhysicsBackend(ABC):
         camera: CameraCfg,
         host: str = "127.0.0.1",
         port: int = 8080,
-        commands: Mapping[str, SettableCommandTerm] | None = None,
+        commands: Mapping[str, SettableCommand] | None = None,
         on_reset: Callable[[], None] | None = None,
     ) -> Viewer:
         """Serves a live view on ``http://host:port``, or at the next free port.

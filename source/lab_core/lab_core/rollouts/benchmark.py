@@ -199,8 +199,8 @@ def _recording(env: RLEnv) -> tuple[int | None, tuple[str, ...]]:
 def _check_valid(env: RLEnv, observations: Any, reward: torch.Tensor) -> None:
     health = env.health()
     problems = [f"{buffer} overflowed: {text}" for buffer, text in health.overflows.items()]
-    if health.non_finite_worlds:
-        times = f"{health.non_finite_worlds} times a world went non-finite"
+    if health.non_finite_envs:
+        times = f"{health.non_finite_envs} times an environment went non-finite"
         problems.append(f"{times}: lower physics.dt or the actions, or raise the solver's iterations")
     if not (reward.isfinite().all() and _is_finite(observations)):
         problems.append("the last step returned observations or rewards that are not finite")

@@ -67,7 +67,7 @@ def collect_episodes(
 
 def _report_health(env: RLEnv, warn: Callable[[str], None]) -> None:
     health = env.health()
-    if health.non_finite_worlds:
-        warn(f"The physics of {health.non_finite_worlds} worlds failed; their episodes are marked non_finite.")
+    if health.non_finite_envs:
+        warn(f"The physics of {health.non_finite_envs} environments failed; their episodes are marked non_finite.")
     for buffer, text in health.overflows.items():
         warn(f"Solver buffer {buffer} overflowed, contacts were lost: {text}")

@@ -63,7 +63,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         fill_defaults(name, entity, data)
         for group, actuator in entity.actuators.items():
             _require_plain_motor(f"Actuator group {group!r} of {name!r}", actuator)
-        self.rebuild()
+        self._rebuild()
 
     def step(self, substeps: int) -> None:
         data = self._data
@@ -141,7 +141,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         self._refresh(self.written)
         self.written.zero_()
 
-    def rebuild(self) -> None:
+    def _rebuild(self) -> None:
         data = self._data
         for name in ("joint_pos", "joint_vel"):
             getattr(data, name).copy_(getattr(data, f"default_{name}"))
@@ -153,8 +153,6 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         self.non_finite.zero_()
         self.written.zero_()
         self._refresh(torch.ones_like(self.written))
-        for callback in self.rebuild_callbacks:
-            callback()
 
     def state_dict(self) -> dict[str, Any]:
         state = {name: getattr(self._data, name).cpu().clone() for name in row_shapes(0, 0)}
@@ -169,7 +167,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
     def health(self) -> HealthReport:
         count = int(self._non_finite_count)
         self._non_finite_count.zero_()
-        return HealthReport(non_finite_worlds=count)
+        return HealthReport(non_finite_envs=count)
 
 
 def _require_plain_motor(what: str, actuator: ActuatorCfg) -> None:

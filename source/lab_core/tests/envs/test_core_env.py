@@ -280,7 +280,7 @@ def test_non_finite_world_is_terminated_and_nothing_non_finite_comes_out(value):
     others = [i for i in range(8) if i != 4]
     assert torch.equal(reward[others], expected[1][others])
     assert torch.equal(observations["policy"][others], expected[0]["policy"][others])
-    assert env.physics.health().non_finite_worlds == 1
+    assert env.physics.health().non_finite_envs == 1
 
 
 def test_stored_state_continues_bit_for_bit():

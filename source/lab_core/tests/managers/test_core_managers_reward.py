@@ -161,7 +161,7 @@ def test_terminated_and_time_outs_are_apart(env):
     assert not manager.compute().any()
 
 
-def test_non_finite_worlds_are_terminated(env):
+def test_non_finite_envs_are_terminated(env):
     manager = Flags().manager(env)
     env.physics.non_finite[3] = True
     assert manager.compute().tolist() == [False, False, False, True, False]

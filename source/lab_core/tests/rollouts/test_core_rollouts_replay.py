@@ -190,7 +190,7 @@ def test_collecting_reports_failed_physics():
     env.scene["robot"].data.joint_vel[1] = torch.nan
     warnings, steps = [], []
     collect_episodes(env, make_policy("zero", env), lambda: len(steps) == 9, lambda: steps.append(0), warnings.append)
-    assert warnings == ["The physics of 1 worlds failed; their episodes are marked non_finite."]
+    assert warnings == ["The physics of 1 environments failed; their episodes are marked non_finite."]
 
 
 @declare(writes=("body_wrench_w",))

@@ -85,7 +85,7 @@ def test_non_finite_world_returns_to_its_default_and_spares_its_neighbour():
     assert a.non_finite.tolist() == [True, False]
     assert scene_a["robot"].data.joint_pos[0].tolist() == [0.0, 0.0]
     assert torch.equal(scene_a["robot"].data.joint_pos[1], scene_b["robot"].data.joint_pos[1])
-    assert a.health().non_finite_worlds == 1
+    assert a.health().non_finite_envs == 1
     assert a.health().ok
 
 

@@ -12,7 +12,7 @@ import newton
 import torch
 import warp as wp
 
-from lab_core.physics.traces import ENTERING, ENTITY_FIELDS, TraceBuffers
+from lab_core.physics import ENTERING, ENTITY_FIELDS, TraceBuffers
 from lab_core.sensors import ContactSensorData, SensorData
 from lab_newton.state import trace_kernels as kernels
 from lab_newton.state.entity import Entity

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import newton
 import numpy as np
 import warp as wp
 from newton.viewer import ViewerViser
 
+from lab_core.physics import SettableCommand
 from lab_core.scene import CameraCfg
 from lab_newton.viewer.address import free_port
 from lab_newton.viewer.command_folder import CommandFolder
 from lab_newton.viewer.events import PageEvents
 from lab_newton.viewer.view_folder import ViewFolder
 from lab_warp.progress import quiet_warp
-
-if TYPE_CHECKING:
-    from lab_core.mdp import SettableCommandTerm
 
 _ASKED_EVERY_S = 0.2
 """How often the page reads what command a robot follows."""
@@ -49,7 +46,7 @@ class BrowserViewer:
         env_spacing: float,
         host: str,
         port: int,
-        commands: Mapping[str, SettableCommandTerm],
+        commands: Mapping[str, SettableCommand],
         on_reset: Callable[[], None] | None,
     ) -> None:
         """Starts to serve on ``host``, at ``port`` or at the next free one.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import viser
 
+from lab_core.physics import SettableCommand
 from lab_newton.viewer.events import PageEvents
-
-if TYPE_CHECKING:
-    from lab_core.mdp import SettableCommandTerm
 
 _STEPS = 20
 """Key presses from one end of a slider to the other."""
@@ -38,7 +36,7 @@ if (!window.labKeyboard) {
 class HandCommand:
     """What a person asks of a command term; :attr:`values` are followed while :attr:`by_hand`."""
 
-    def __init__(self, term: SettableCommandTerm) -> None:
+    def __init__(self, term: SettableCommand) -> None:
         self._term = term
         self.by_hand = term.fixed_command is not None
         self.values = list(term.fixed_command or [0.0] * len(term.components))
@@ -76,7 +74,7 @@ class CommandFolder:
     """The controls of one command."""
 
     def __init__(
-        self, gui: viser.GuiApi, events: PageEvents, title: str, term: SettableCommandTerm, order: float, keys: bool
+        self, gui: viser.GuiApi, events: PageEvents, title: str, term: SettableCommand, order: float, keys: bool
     ) -> None:
         """Adds the folder to the page; only one folder of a page can have the ``keys``."""
         self._term = term

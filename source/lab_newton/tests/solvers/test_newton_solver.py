@@ -45,7 +45,7 @@ def test_deterministic_runs_repeat_bit_for_bit_on_every_device(make_rover):
         assert (backend.articulations["robot"].root_link_pose_w[[0, 2], 2] < 0.3).all(), "it fell to the ground"
         ends.append(backend.state_dict())
     assert all(torch.equal(ends[0][name], value) for name, value in ends[1].items())
-    assert backend.health().non_finite_worlds == 1
+    assert backend.health().non_finite_envs == 1
     for name, value in ends[2].items():
         if value.numel() % 3 == 0:
             rows, healthy = (x.reshape(3, -1)[[0, 2]] for x in (value, ends[0][name]))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lab_core.errors import ConfigError
-from lab_core.physics.backend import CapacityError
+from lab_core.physics import CapacityError
 from lab_newton import MuJoCoSolverCfg
 
 NEIGHBOURS = [0, 2]
@@ -66,20 +66,20 @@ def test_a_broken_world_is_put_back_and_its_neighbours_never_notice(rover, asser
     assert torch.equal(data.joint_pos[1], data.default_joint_pos[1])
     assert torch.equal(data.body_link_pose_w[1, 0], data.default_root_pose[1])
     assert not data.joint_acc[1].any()
-    assert rover.health().non_finite_worlds == 1
+    assert rover.health().non_finite_envs == 1
     assert with_infinities(rover.state_dict()) == with_infinities(start)
     rover.step(2)
     assert not rover.non_finite.any(), "the fault outlived the restored state"
     assert_same(with_rows(rover.state_dict()), with_rows(healthy), rows=NEIGHBOURS)
 
 
-def test_non_finite_worlds_are_counted_once_per_call_until_they_are_read(rover):
+def test_non_finite_envs_are_counted_once_per_call_until_they_are_read(rover):
     for _ in range(2):
         rover.articulations["robot"].joint_effort_target[0, 0] = float("nan")
         rover.articulations["robot"].joint_effort_target[2, 0] = float("nan")
         rover.step(3)
     report = rover.health()
-    assert report.non_finite_worlds == 4
+    assert report.non_finite_envs == 4
     assert not report.ok
     assert rover.health().ok
 
@@ -102,7 +102,7 @@ def test_a_world_that_is_too_fast_is_put_back_and_its_neighbours_never_notice(ro
     fault(rover, 1.0e6)
     rover.step(2)
     assert rover.non_finite.tolist() == [False, True, False]
-    assert rover.health().non_finite_worlds == 1
+    assert rover.health().non_finite_envs == 1
     data = rover.articulations["robot"]
     assert torch.equal(data.joint_pos[1], data.default_joint_pos[1])
     assert torch.equal(data.joint_vel[1], data.default_joint_vel[1])
@@ -126,7 +126,7 @@ def test_the_limit_of_velocity_is_that_of_the_configuration(make_rover):
         backend.written.fill_(True)
         backend.step(1)
     assert slow.non_finite.tolist() == [False, True, True]
-    assert slow.health().non_finite_worlds == 2
+    assert slow.health().non_finite_envs == 2
     assert not unlimited.non_finite.any() and unlimited.health().ok
     assert unlimited.articulations["robot"].root_com_vel_w[2, 0] > 0.9e6
     break_base(unlimited, float("inf"))

@@ -204,10 +204,10 @@ class _Session:
         """Shows each kind of trouble in the physics once; its course is in the logs."""
         health = iteration.health
         messages = {f"{buffer} overflowed": text for buffer, text in health.overflows.items()}
-        if health.non_finite_worlds:
-            messages["non-finite worlds"] = (
-                f"{health.non_finite_worlds} worlds became non-finite or too fast in iteration {iteration.number} and "
-                "were reset; see Physics/non_finite_worlds in the logs."
+        if health.non_finite_envs:
+            messages["non-finite environments"] = (
+                f"{health.non_finite_envs} environments became non-finite or too fast in iteration {iteration.number} "
+                "and were reset; see Physics/non_finite_envs in the logs."
             )
         for kind in messages.keys() - self._warned:
             display.warn(f"{kind}: {messages[kind]}")

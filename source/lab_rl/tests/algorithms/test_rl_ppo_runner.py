@@ -340,10 +340,10 @@ def test_state_moves_from_a_gpu_to_a_new_runner():
 
 def test_health_of_the_physics_is_reported(monkeypatch):
     runner = make_runner(counting_env_cfg())
-    report = HealthReport(non_finite_worlds=3, overflows={"contacts": "raise physics.solver.nconmax to 40"})
+    report = HealthReport(non_finite_envs=3, overflows={"contacts": "raise physics.solver.nconmax to 40"})
     monkeypatch.setattr(runner.env.env, "health", lambda: report)
     iteration = runner.iterate()
-    assert iteration.health is report and iteration.scalars["Physics/non_finite_worlds"] == 3
+    assert iteration.health is report and iteration.scalars["Physics/non_finite_envs"] == 3
 
 
 def test_state_continues_bit_for_bit():

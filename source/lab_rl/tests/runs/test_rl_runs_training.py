@@ -226,13 +226,13 @@ def test_bad_value_stops_the_run_and_keeps_the_last_checkpoint(run, monkeypatch)
 
 
 def test_trouble_in_the_physics_is_shown_once(run, monkeypatch):
-    report = HealthReport(non_finite_worlds=2, overflows={"contacts": "raise physics.solver.nconmax to 40"})
+    report = HealthReport(non_finite_envs=2, overflows={"contacts": "raise physics.solver.nconmax to 40"})
     monkeypatch.setattr(AnalyticCartpoleBackend, "health", lambda self: report)
     console = quiet()
     train(make_cfg(iterations=3), run, console=console)
     assert text_of(console).count("raise physics.solver.nconmax to 40") == 1
-    assert text_of(console).count("2 worlds became non-finite or too fast in iteration 1") == 1
-    assert [row["Physics/non_finite_worlds"] for row in read_progress(run.progress)] == [2.0, 2.0, 2.0]
+    assert text_of(console).count("2 environments became non-finite or too fast in iteration 1") == 1
+    assert [row["Physics/non_finite_envs"] for row in read_progress(run.progress)] == [2.0, 2.0, 2.0]
 
 
 def paint(self, camera) -> np.ndarray:

@@ -268,7 +268,7 @@ def test_the_way_back_of_a_broken_world_is_no_progress(pair):
         assert terminated.tolist() == [False, False, True, False]
         assert reward[2].item() == pytest.approx(0.6 / 60 - 2.0, abs=1e-3)
         assert (reward[[0, 1, 3]] - 1.1 / 60).abs().max() < 0.1
-        assert env.health().non_finite_worlds == 1
+        assert env.health().non_finite_envs == 1
 
 
 def test_progress_resets_only_its_rows(pair):

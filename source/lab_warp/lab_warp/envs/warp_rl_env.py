@@ -50,8 +50,8 @@ class WarpRLEnv(RLEnv):
 
     def _prepare(self) -> None:
         self.wp_device: wp.Device = wp.get_device(str(self.device))  # also starts Warp, which the physics may not use
-        context = getattr(self.physics, "capture_context", None)
-        self.capture_context: CaptureContext = context or CaptureContext(self.wp_device)
+        context = self.physics.capture_context
+        self.capture_context = context if isinstance(context, CaptureContext) else CaptureContext(self.wp_device)
         for entity in self.scene.values():
             if entity.data.warp is None:
                 share_articulation(entity.data)
@@ -297,10 +297,10 @@ class WarpRLEnv(RLEnv):
             change()
 
     def _physics_call(self, function: Callable[..., None], *args: Any) -> None:
-        if self.physics.recordable:
+        if self.physics.capturable:
             function(*args)
         else:
-            eager(Island(f"physics: {self.cfg.physics.backend}", function), *args)
+            eager(Island(f"physics {self.cfg.physics.backend}: {self.physics.capturable.reason}", function), *args)
 
     def _recorder_call(self, hook: str, *args: Any) -> None:
         """A hook between two stages of the step."""
@@ -356,7 +356,7 @@ class WarpRLEnv(RLEnv):
         """Whether all work of a reset can be captured."""
         parts = self.recorder_manager.hook_parts("reset")
         return (
-            self.physics.recordable
+            self.physics.capturable.ok
             and self.event_manager.recordable
             and self.event_manager.resets_recordable
             and (not parts or self.wp_device.is_cuda and all(part.capturable for part in parts))

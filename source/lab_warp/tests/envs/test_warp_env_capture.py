@@ -27,7 +27,7 @@ from lab_warp.testing import assert_same_results, rollout, same_bits, step_repor
 from lab_warp.twins import twin_of
 
 N = 5
-PHYSICS = "physics: analytic"
+PHYSICS = "physics analytic: its steps are no kernels of Warp"
 """The analytic physics is torch code: an island."""
 STEP_ISLANDS = (PHYSICS,) * 3
 """Step, reset, and kinematics after the reset."""

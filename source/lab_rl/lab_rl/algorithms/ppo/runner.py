@@ -126,7 +126,7 @@ class PpoRunner:
             "Perf/total_fps": steps / (end - start),
             "Perf/collection_time": collected - start,
             "Perf/learning_time": end - collected,
-            "Physics/non_finite_worlds": float(health.non_finite_worlds),
+            "Physics/non_finite_envs": float(health.non_finite_envs),
         }
         return Iteration(self.iteration, self.env_steps, steps / (end - start), reward, length, scalars, health)
 
