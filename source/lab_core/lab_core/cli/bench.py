@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_core.cli.arguments import resolve_device, split_subject
+from lab_core.cli.arguments import EnvironmentOptions, check_counts, resolve_device, split_subject, with_dashes
 from lab_core.cli.console import print_table
 from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
@@ -18,15 +18,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class BenchOptions:
+class BenchOptions(EnvironmentOptions):
     """Options of `lab bench`, before those of the environment."""
 
-    num_envs: int | None = None
-    """Environments in parallel. Without it: the task's number."""
-    frontend: str = "torch"
-    """What the environment's terms are computed with: torch or warp."""
-    device: str = "auto"
-    """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
     steps: int = 200
     """Steps to time."""
     action_std: float = 0.5
@@ -44,14 +38,13 @@ class BenchArguments(BenchOptions):
 
 def main(argv: list[str]) -> int:
     """Time a task's step, its physics and every other stage under random actions."""
-    task, arguments = split_subject(argv)
+    task, arguments = split_subject(with_dashes(argv), BenchOptions)
     if task is None:
         parse(BenchOptions(), arguments, prog="lab bench TASK", description=_description("TASK"))
         raise LabError("Which task? Give its id, as in `lab bench Lab-Cartpole`; `lab list` shows all.")
     cfg = get_task(task).make_env_cfg()
     args = parse(BenchArguments(env=cfg), arguments, prog=f"lab bench {task}", description=_description(task))
-    if args.steps < 1:
-        raise LabError(f"--steps must be at least 1, got {args.steps}.")
+    check_counts(args, "steps", "num_envs")
 
     from lab_core.envs import check_frontend, make_env
     from lab_core.rollouts import time_step
@@ -60,6 +53,8 @@ def main(argv: list[str]) -> int:
     device = resolve_device(args.device)
     if args.num_envs is not None:
         args.env.scene.num_envs = args.num_envs
+    if args.seed is not None:
+        args.env.seed = args.seed
     env = make_env(args.env, device, args.frontend)
     try:
         timing = time_step(env, args.steps, args.action_std)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from lab_core.cli.arguments import split_subjects, with_dashes
 from lab_core.cli.console import print_table, print_warning
 from lab_core.cli.overrides import parse
 from lab_core.cli.progress import ProgressDisplay
@@ -185,14 +186,14 @@ def _print_help() -> None:
 def _parse(
     options: Options, argv: Sequence[str], name: str, example: str, several: bool = False
 ) -> tuple[list[Path], Options]:
-    """The recordings that stand first in `argv`, and the options."""
-    count = next((i for i, argument in enumerate(argv) if argument.startswith("-")), len(argv))
+    """Returns the recordings in ``argv``, and the options."""
+    paths, arguments = split_subjects(with_dashes(argv), type(options))
     subject = "FILE_OR_FOLDER ..." if several else "FILE_OR_FOLDER"
     description = f"{_COMMANDS[name].__doc__}\n\nExample: {example}"
-    args = parse(options, argv[count:], prog=f"lab data {name} {subject}", description=description)
-    if not count or (count > 1 and not several):
+    args = parse(options, arguments, prog=f"lab data {name} {subject}", description=description)
+    if not paths or (len(paths) > 1 and not several):
         raise LabError(f"Give {'recordings' if several else 'one recording'} first, as in `{example}`.")
-    return [Path(argument) for argument in argv[:count]], args
+    return [Path(path) for path in paths], args
 
 
 def _open(path: Path, name: str | None) -> RecordedDataset:

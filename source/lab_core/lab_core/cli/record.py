@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lab_core.cli.arguments import resolve_device, split_subject
+from lab_core.cli.arguments import EnvironmentOptions, check_counts, resolve_device, split_subject, with_dashes
 from lab_core.cli.console import print_warning
 from lab_core.cli.overrides import parse
 from lab_core.cli.progress import ProgressDisplay
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class RecordOptions:
+class RecordOptions(EnvironmentOptions):
     """Options of `lab record`, before those of the environment."""
 
     policy: str = "random"
@@ -50,12 +50,6 @@ class RecordOptions:
     """Refuse to keep more than this for running episodes [GiB]. Without it: the limit of the environment's recorder."""
     num_envs: int | None = None
     """Environments in parallel. Without it: the task's number, but no more than EPISODES."""
-    seed: int | None = None
-    """Seed of everything random; -1 draws one. Without it: the environment's."""
-    device: str = "auto"
-    """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
-    frontend: str = "torch"
-    """What the environment's terms are computed with."""
     play_config: bool = False
     """--play-config: the environment as for watching, without noise and disturbances."""
 
@@ -69,15 +63,14 @@ class RecordArguments(RecordOptions):
 
 def main(argv: list[str]) -> int:
     """Record episodes of a task to HDF5 files that Isaac Lab's and robomimic's tools read."""
-    task, arguments = split_subject(argv)
+    task, arguments = split_subject(with_dashes(argv), RecordOptions)
     if task is None:
         parse(RecordOptions(), arguments, prog="lab record TASK", description=_description("TASK"))
         raise LabError("Which task? Give its id, as in `lab record Lab-Cartpole`; `lab list` shows all.")
-    play = "--play-config" in [argument.replace("_", "-") for argument in arguments]
+    play = "--play-config" in arguments
     cfg = get_task(task).make_env_cfg(play=play)
     args = parse(RecordArguments(env=cfg), arguments, prog=f"lab record {task}", description=_description(task))
-    if args.episodes < 1:
-        raise LabError(f"--episodes must be at least 1, got {args.episodes}.")
+    check_counts(args, "episodes", "num_envs")
     return _record(task, args)
 
 
@@ -91,8 +84,6 @@ def _record(task: str, args: RecordArguments) -> int:
     from lab_core.rollouts.collect import EpisodeQuota, collect_episodes
 
     check_frontend(args.frontend)
-    if args.num_envs is not None and args.num_envs < 1:
-        raise LabError(f"--num-envs must be at least 1, got {args.num_envs}.")
     if not 0.0 <= args.action_noise < float("inf"):
         raise LabError(f"--action-noise must be at least 0, got {args.action_noise:g}.")
     device = resolve_device(args.device)

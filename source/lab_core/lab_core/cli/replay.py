@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab_core.cli.arguments import resolve_device, split_subject
+from lab_core.cli.arguments import check_counts, resolve_device, split_subject, with_dashes
 from lab_core.cli.console import print_table, print_warning
 from lab_core.cli.overrides import parse
 from lab_core.cli.progress import ProgressDisplay
@@ -41,15 +41,14 @@ class ReplayOptions:
 
 def main(argv: list[str]) -> int:
     """Repeat recorded episodes from their initial states and actions, and compare the states."""
-    path, arguments = split_subject(argv)
+    path, arguments = split_subject(with_dashes(argv), ReplayOptions)
     description = f"{main.__doc__}\n\nExample: lab replay recordings/Lab-Cartpole --episodes 0 3 --video replay.mp4"
     args = parse(ReplayOptions(), arguments, prog="lab replay FILE_OR_FOLDER", description=description)
     if path is None:
         raise LabError("Which recording? Give a file or folder, as in `lab replay recordings/Lab-Cartpole`.")
     if not args.tolerance >= 0.0:
         raise LabError(f"--tolerance must be at least 0, got {args.tolerance:g}.")
-    if args.num_envs is not None and args.num_envs < 1:
-        raise LabError(f"--num-envs must be at least 1, got {args.num_envs}.")
+    check_counts(args, "num_envs")
     report = _replay(Path(path), args)
     print_table(("key", "largest difference"), [(k, f"{v:.3g}") for k, v in report.largest_errors.items()])
     if report.ok:

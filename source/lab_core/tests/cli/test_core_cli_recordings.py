@@ -13,10 +13,8 @@ import torch
 from rich.console import Console
 
 from lab_core.cli import main
-from lab_core.cli.arguments import resolve_device, split_subject
 from lab_core.cli.progress import ProgressDisplay
 from lab_core.datasets import DatasetCfg, RecordedDataset
-from lab_core.errors import LabError
 from lab_core.recorder import RecorderCfg, RetentionCfg
 from lab_core.recorder.presets import action_state_terms
 from lab_core.registry import TaskSpec, register_task
@@ -351,18 +349,3 @@ class TestProgress:
         with display:
             display.update(2, "5 steps/s")
         assert "2/3" in text.getvalue() and "5 steps/s" in text.getvalue()
-
-
-class TestArguments:
-    def test_the_subject_stands_first(self):
-        assert split_subject(["a", "--b", "c"]) == ("a", ["--b", "c"])
-        assert split_subject(["--b", "c"]) == (None, ["--b", "c"])
-        assert split_subject([]) == (None, [])
-
-    def test_devices(self):
-        assert resolve_device("cpu") == torch.device("cpu")
-        assert resolve_device("auto").type in ("cpu", "cuda")
-        with pytest.raises(LabError, match="'meta' is not supported"):
-            resolve_device("meta")
-        with pytest.raises(LabError, match="'cuda:99' does not exist: torch finds"):
-            resolve_device("cuda:99")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab_core.cli.arguments import split_subject
 from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
 from lab_core.registry import get_task, task_ids
@@ -20,13 +21,15 @@ class ExportOptions:
     """Checkpoint, or run for its latest one. Without it: the run that is given, or the task's latest run in LOGS."""
     output: Path | None = None
     """The file. Without it: policy.onnx in the run folder."""
+    algorithm: str | None = None
+    """Only of runs of this algorithm. Without it: of any."""
     logs: Path = Path("logs")
     """Where runs are looked for: LOGS/TASK/TIME."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Export a trained policy to one ONNX file."""
-    subject, arguments = options.split_subject(options.prepare(argv))
+    subject, arguments = split_subject(options.prepare(argv), ExportOptions)
     prog = f"lab export {subject or 'TASK_OR_RUN'}"
     args = parse(ExportOptions(), arguments, prog=prog, description=_DESCRIPTION)
     if subject is None and args.checkpoint is None:
@@ -44,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
             raise LabError(f"Export which? {subject} and --checkpoint {args.checkpoint} are given.")
         trained = load_trained(args.checkpoint or Path(subject or ""))
     else:
-        trained = options.trained_policy(get_task(subject), args.checkpoint, args.logs)
+        trained = options.trained_policy(get_task(subject), args.checkpoint, args.logs, args.algorithm)
 
     path = args.output or run_of(trained.path).path / "policy.onnx"
     check_path(path)
@@ -52,8 +55,7 @@ def main(argv: Sequence[str]) -> int:
     env_cfg.scene.num_envs = 4
     env = env_cfg.build(torch.device("cpu"))
     try:
-        adapter, policy = trained.attach(env)
-        metadata = export_onnx(trained, adapter, policy, path)
+        metadata = export_onnx(trained, trained.attach(env), path)
     finally:
         env.close()
     console = Console()

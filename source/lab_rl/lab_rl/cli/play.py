@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab_core.cli.arguments import (
+    EnvironmentOptions,
+    asks_for_help,
+    check_counts,
+    is_given,
+    option_value,
+    resolve_device,
+    split_subject,
+)
 from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
 from lab_core.registry import get_task
@@ -18,13 +27,12 @@ if TYPE_CHECKING:
 
     from lab_core.envs import RLEnv
     from lab_core.registry import TaskSpec
-    from lab_rl.algorithms.ppo import RslRlEnv
     from lab_rl.runs.trained_policy import TrainedPolicy
 
 
 @dataclass(kw_only=True)
-class PlayOptions:
-    """Options of `lab play`, before those of the environment."""
+class PlayOptions(EnvironmentOptions):
+    """Options of ``lab play``, before those of the environment."""
 
     checkpoint: Path | None = None
     """Checkpoint, or run for its latest one. Without it: the latest run of the task in LOGS."""
@@ -43,12 +51,8 @@ class PlayOptions:
     """Of the web page, on 127.0.0.1."""
     steps: int | None = None
     """Stop after so many environment steps. Without it: go on until Ctrl-C."""
-    seed: int | None = None
-    """Seed of everything random; -1 draws one. Without it: the environment's."""
-    device: str = "auto"
-    """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
-    frontend: str = "torch"
-    """What runs the environment: torch, or warp, which records the whole step as one graph."""
+    algorithm: str | None = None
+    """Only of runs of this algorithm. Without it: of any."""
     logs: Path = Path("logs")
     """Where runs are looked for: LOGS/TASK/TIME."""
     play_config: bool = True
@@ -64,12 +68,12 @@ class PlayArguments(PlayOptions):
 
 def main(argv: Sequence[str]) -> int:
     """Watch a policy on a web page or in a video."""
-    task, arguments = options.split_subject(options.prepare(argv))
+    task, arguments = split_subject(options.prepare(argv), PlayOptions)
     if task is None:
         parse(PlayOptions(), arguments, prog="lab play TASK", description=_description("TASK"))
         raise LabError("Which task? Give its id, as in `lab play Lab-Cartpole`; `lab list` shows all.")
     spec = get_task(task)
-    trained = None if options.asks_for_help(arguments) else _find_policy(spec, arguments)
+    trained = None if asks_for_help(arguments) else _find_policy(spec, arguments)
     env = options.play_env_cfg(spec, trained.cfg if trained else None, arguments)
     if env.scene.num_envs is None or "--no-play-config" in arguments:  # a training has too many to watch
         env.scene.num_envs = 4
@@ -78,29 +82,32 @@ def main(argv: Sequence[str]) -> int:
     from lab_core.rollouts import VideoRecorder
 
     check_frontend(args.frontend)
-    options.check_counts(args, "video_length", "steps")
+    check_counts(args, "video_length", "steps")
     if args.video not in ("auto", "none"):
         VideoRecorder(args.video, fps=30).close()  # so that a wrong file shows before the environment is built
     if args.num_envs is not None:
         args.env.scene.num_envs = args.num_envs
     if args.seed is not None:
         args.env.seed = args.seed
-    if not options.is_given(arguments, "--env.scene.camera.num-envs"):
+    if not is_given(arguments, "--env.scene.camera.num-envs"):
         args.env.scene.camera.num_envs = args.env.scene.num_envs
     return _play(task, args, trained)
 
 
 def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | None:
     """The policy of a run to play; None for one that needs no run."""
-    policy = options.option_value(arguments, "--policy") or "trained"
-    checkpoint = options.option_value(arguments, "--checkpoint")
+    policy = option_value(arguments, "--policy") or "trained"
+    checkpoint = option_value(arguments, "--checkpoint")
     if policy != "trained":
         if checkpoint is not None:
             raise LabError(f"Play which? --policy {policy} and --checkpoint {checkpoint} are given.")
         return None
-    logs = options.option_value(arguments, "--logs")
+    logs = option_value(arguments, "--logs")
     return options.trained_policy(
-        spec, None if checkpoint is None else Path(checkpoint), PlayOptions().logs if logs is None else Path(logs)
+        spec,
+        None if checkpoint is None else Path(checkpoint),
+        PlayOptions().logs if logs is None else Path(logs),
+        option_value(arguments, "--algorithm"),
     )
 
 
@@ -110,34 +117,32 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
     from lab_core.cli.progress import ProgressDisplay
     from lab_core.envs import make_env
     from lab_core.rollouts import find_policy, make_policy
-    from lab_rl.algorithms.ppo import RslRlEnv
     from lab_rl.play.video import record_clip
     from lab_rl.runs.folder import run_of
 
     console = Console()
-    device = options.resolve_device(args.device)
+    device = resolve_device(args.device)
     described = "" if trained else find_policy(args.policy, get_task(task))
     env = make_env(args.env, device, args.frontend)
     try:
         if args.command is not None:
             _fix_command(task, env, args.command, console)
         if trained is None:
-            adapter = RslRlEnv(env)
+            env.reset()
             act = make_policy(described, env)
             policy = lambda: act(env.get_observations())  # noqa: E731
             console.print(f"{task} with the {args.policy} policy", highlight=False, soft_wrap=True)
         else:
-            adapter, network = trained.attach(env)
-            policy = lambda: network(adapter.get_observations())  # noqa: E731
+            policy = trained.attach(env)
             console.print(f"{task} with {trained.path}", highlight=False, soft_wrap=True)
         if args.video == "none":
-            _watch(adapter, policy, args, console)
+            _watch(env, policy, args, console)
         else:
             folder = run_of(trained.path).videos if trained else Path()
             path = folder / "play.mp4" if args.video == "auto" else Path(args.video)
             steps = args.steps or args.video_length
             with ProgressDisplay("steps", steps) as progress:
-                clip = record_clip(adapter, policy, path, steps, progress.update)
+                clip = record_clip(env, policy, path, steps, progress.update)
             ends = f"{clip.terminations} episodes of {env.num_envs} environments ended early"
             console.print(f"Wrote {path} ({clip.pictures} pictures; {ends})", highlight=False, soft_wrap=True)
     finally:
@@ -165,16 +170,16 @@ def _fix_command(task: str, env: RLEnv, values: Sequence[float], console: Consol
             console.print(f"{component.name} {value:g} is beyond what the task draws, {bounds}", highlight=False)
 
 
-def _watch(env: RslRlEnv, policy: Callable[[], torch.Tensor], args: PlayArguments, console: Console) -> None:
+def _watch(env: RLEnv, policy: Callable[[], torch.Tensor], args: PlayArguments, console: Console) -> None:
     """Shows it on a web page, until Ctrl-C or for `args.steps` steps."""
     from lab_core.mdp import settable_commands
     from lab_rl.play.watch import watch
 
     def reset() -> None:
-        env.env.reset()
+        env.reset()
 
-    viewer = env.env.physics.open_viewer(
-        env.env.cfg.scene.camera, port=args.port, commands=settable_commands(env.env), on_reset=reset
+    viewer = env.physics.open_viewer(
+        env.cfg.scene.camera, port=args.port, commands=settable_commands(env), on_reset=reset
     )
     console.print(f"Watch at {viewer.url} (Ctrl-C ends it)", highlight=False)
     try:

@@ -8,6 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab_core.cli.arguments import (
+    EnvironmentOptions,
+    check_counts,
+    is_given,
+    option_value,
+    resolve_device,
+    split_subject,
+)
 from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
 from lab_core.registry import get_task
@@ -15,17 +23,17 @@ from lab_rl.cli import options
 
 
 @dataclass(kw_only=True)
-class TrainOptions:
-    """Options of `lab train`, before those of the environment and the agent."""
+class TrainOptions(EnvironmentOptions):
+    """Options of ``lab train``, before those of the environment and the agent."""
+
+    algorithm: str | None = None
+    """How to learn: an agent of the task, or an installed algorithm with its own settings. Without it: the task's first
+    agent."""
 
     num_envs: int | None = None
     """Environments in parallel. Without it: 4096 on a GPU, 64 on a CPU, or what the task says."""
     seed: int | None = None
     """Seed of the whole run; -1 draws one. Without it: the environment's."""
-    device: str = "auto"
-    """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
-    frontend: str = "torch"
-    """What runs the environment: torch, or warp, which records the whole step as one graph."""
     max_iterations: int | None = None
     """Iterations of the whole run, also when it is resumed."""
     logs: Path = Path("logs")
@@ -56,15 +64,16 @@ class TrainArguments(TrainOptions):
 
 def main(argv: Sequence[str]) -> int:
     """Train a policy for a task."""
-    task, arguments = options.split_subject(options.prepare(argv))
-    resume, config = options.option_value(arguments, "--resume"), options.option_value(arguments, "--config")
+    task, arguments = split_subject(options.prepare(argv), TrainOptions)
+    resume, config = option_value(arguments, "--resume"), option_value(arguments, "--config")
     _refuse_what_would_be_ignored(arguments)
     if task is None and resume is None and config is None:
-        parse(TrainOptions(), arguments, prog="lab train TASK", description=_description("TASK"))
+        parse(TrainOptions(), arguments, prog="lab train TASK", description=_description("TASK", "a policy"))
         raise LabError("Which task? Give its id, as in `lab train Lab-Cartpole`; `lab list` shows all.")
 
     from lab_core.envs import check_frontend
     from lab_core.rollouts import VideoRecorder
+    from lab_rl.algorithms import get_algorithm, make_agent_cfg
     from lab_rl.runs.config import RunCfg, load_run_cfg
     from lab_rl.runs.folder import RunFolder, find_checkpoint, run_of
 
@@ -85,17 +94,18 @@ def main(argv: Sequence[str]) -> int:
         assert task is not None
         spec = get_task(task)
         device, frontend = "auto", "torch"
-        env, agent = spec.make_env_cfg(play="--play-config" in arguments), options.ppo_cfg(spec)
+        env = spec.make_env_cfg(play="--play-config" in arguments)
+        agent = make_agent_cfg(spec, option_value(arguments, "--algorithm"))
 
     args = parse(
-        TrainArguments(device=device, frontend=frontend, env=env, agent=agent),
+        TrainArguments(device=device, frontend=frontend, algorithm=agent.algorithm, env=env, agent=agent),
         arguments,
         prog=f"lab train {task}",
-        description=_description(task),
+        description=_description(task, f"a policy for {task} with {get_algorithm(agent.algorithm).title}"),
     )
     cfg = _resolve(RunCfg(task=task, device=device, frontend=args.frontend, env=args.env, agent=args.agent), args)
     check_frontend(cfg.frontend)
-    options.check_counts(args, "video_length")
+    check_counts(args, "video_length")
     if run is not None and cfg.device.partition(":")[0] != device.partition(":")[0]:
         raise LabError(
             f"{run.path} was trained on {device} and cannot go on on {cfg.device}: "
@@ -112,25 +122,29 @@ _LEAVES_NO_ROOM_FOR = {
     "--resume": {
         "--config": "a run is resumed with its own config.yaml",
         "--play-config": "a run is resumed in the environment that it had",
+        "--algorithm": "a run is resumed with the algorithm that it had",
         "--seed": "a resumed run goes on with the random state that it had",
         "--env.seed": "a resumed run goes on with the random state that it had",
         "--logs": "a run is resumed in its own folder",
         "--name": "a run is resumed in its own folder",
     },
-    "--config": {"--play-config": "the file says which environment"},
+    "--config": {
+        "--play-config": "the file says which environment",
+        "--algorithm": "the file says which algorithm",
+    },
 }
 
 
 def _refuse_what_would_be_ignored(arguments: Sequence[str]) -> None:
     for option, others in _LEAVES_NO_ROOM_FOR.items():
         for other, reason in others.items():
-            if options.is_given(arguments, option) and options.is_given(arguments, other):
+            if is_given(arguments, option) and is_given(arguments, other):
                 raise LabError(f"{other} cannot be given together with {option}: {reason}.")
 
 
 def _resolve(cfg: Any, args: TrainArguments) -> Any:
     """The configuration with all short options written into it and nothing left open."""
-    device = options.resolve_device(args.device)
+    device = resolve_device(args.device)
     cfg = copy.deepcopy(cfg)
     cfg.device = str(device)
     if args.num_envs is not None:
@@ -158,5 +172,5 @@ def _train(cfg: Any, run: Any, checkpoint: Path | None, args: TrainArguments) ->
     return INTERRUPTED if result.interrupted else 0
 
 
-def _description(task: str) -> str:
-    return f"Train a policy for {task} with PPO.\n\nExample: lab train {task} --num-envs 64 --seed 1"
+def _description(task: str, what: str) -> str:
+    return f"Train {what}.\n\nExample: lab train {task} --num-envs 64 --seed 1"

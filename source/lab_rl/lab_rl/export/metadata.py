@@ -22,18 +22,19 @@ from lab_core.mdp.actions import JointAction
 from lab_core.names import values_by_name
 from lab_core.scene import ArticulationData, fill_defaults
 from lab_core.versions import git_revision, package_versions
-from lab_rl.algorithms.ppo import RslRlEnv
-from lab_rl.algorithms.term_widths import action_terms, observation_terms
+from lab_rl.algorithms import Policy
+from lab_rl.runs.term_widths import action_terms, observation_terms
 from lab_rl.runs.trained_policy import TrainedPolicy
 
 FORMAT = "lab policy 1"
 
 
-def policy_metadata(adapter: RslRlEnv, trained: TrainedPolicy) -> dict[str, Any]:
-    """Describes the policy `trained` in the environment of `adapter`, as plain JSON values."""
-    env = adapter.env
+def policy_metadata(policy: Policy, trained: TrainedPolicy) -> dict[str, Any]:
+    """Describes ``policy``, which is ``trained`` attached to an environment, as plain JSON values."""
+    env = policy.env
     entities = {name: _entity(env, name) for name in env.scene}
     sensors = env.cfg.scene.sensors
+    width = sum(width for _, width in action_terms(env))
     return {
         "format": FORMAT,
         "task": trained.cfg.task,
@@ -51,9 +52,9 @@ def policy_metadata(adapter: RslRlEnv, trained: TrainedPolicy) -> dict[str, Any]
             "decimation": env.cfg.decimation,
             "control_dt": env.step_dt,
         },
-        "input": {"name": "obs", "width": sum(term["width"] for term in _observations(env, adapter.groups))},
-        "observations": _observations(env, adapter.groups),
-        "output": {"name": "actions", "width": adapter.num_actions, "clipped_to": adapter.clip_actions},
+        "input": {"name": "obs", "width": sum(term["width"] for term in _observations(env, policy.groups))},
+        "observations": _observations(env, policy.groups),
+        "output": {"name": "actions", "width": width, "clipped_to": policy.clip_actions},
         "actions": _actions(env, entities),
         "commands": _commands(env),
         "entities": entities,

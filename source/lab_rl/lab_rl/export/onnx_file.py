@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from rsl_rl.models import MLPModel
 
 from lab_core.errors import LabError
-from lab_rl.algorithms.ppo import RslRlEnv
+from lab_rl.algorithms import Policy
 from lab_rl.export.metadata import mjlab_metadata, policy_metadata
 from lab_rl.runs.files import write_file
 from lab_rl.runs.trained_policy import TrainedPolicy
@@ -30,31 +29,31 @@ class ExportError(LabError, RuntimeError):
     """An exported file does not do what the policy does."""
 
 
-def export_onnx(trained: TrainedPolicy, adapter: RslRlEnv, policy: MLPModel, path: Path) -> dict[str, Any]:
-    """Writes the policy to `path`: input `obs` (batch, D), output `actions` (batch, A).
+def export_onnx(trained: TrainedPolicy, policy: Policy, path: Path) -> dict[str, Any]:
+    """Writes the policy to ``path``: input ``obs`` (batch, D), output ``actions`` (batch, A).
 
-    The mean action, with the statistics of the observations and the clip of the actions inside. The file's metadata
-    hold one JSON text under `lab` (see `lab_rl.export.metadata`) and the keys of mjlab. The finished bytes are run with
-    onnxruntime on random observations and on ones from the environment, before the file gets its name.
+    The actions are those that the environment receives, with the statistics of the observations and the clip of the
+    actions inside. The file's metadata hold one JSON text under ``lab`` (see :mod:`lab_rl.export.metadata`) and the
+    keys of mjlab. The finished bytes are run with onnxruntime on random observations and on ones from the environment,
+    before the file gets its name.
 
     Args:
         trained: What the policy is.
-        adapter: The environment to record observations in; it is stepped.
-        policy: The policy attached to it.
-        path: Ends in `.onnx`.
+        policy: The policy, attached to an environment on the CPU, which is stepped.
+        path: Ends in ``.onnx``.
 
     Returns:
-        The metadata under `lab`.
+        The metadata under ``lab``.
 
     Raises:
         ExportError: The file's actions differ from the policy's.
-        LabError: `path` cannot be written.
+        LabError: ``path`` cannot be written.
     """
     check_path(path)
-    metadata = policy_metadata(adapter, trained)
-    network = _Exported(policy, adapter.clip_actions).cpu().eval()
-    data = _serialise(network, metadata)
-    check_onnx(data, network, _observations(adapter, policy))
+    metadata = policy_metadata(policy, trained)
+    width = metadata["input"]["width"]
+    data = _serialise(policy.exported().cpu().eval(), width, metadata)
+    check_onnx(data, *_acts(policy, width))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -69,13 +68,16 @@ def check_path(path: Path) -> None:
         raise LabError(f"An exported policy must end in .onnx, got {path.name!r}.")
 
 
-def check_onnx(data: bytes, network: torch.nn.Module, observations: torch.Tensor) -> None:
-    """Raises `ExportError` unless the ONNX model `data` acts as `network` on `observations` (M, D)."""
+def check_onnx(data: bytes, observations: torch.Tensor, actions: torch.Tensor) -> None:
+    """Runs the ONNX model ``data``.
+
+    Raises:
+        ExportError: its actions for ``observations`` (M, D) are not ``actions`` (M, A).
+    """
     import onnxruntime
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    with torch.inference_mode():
-        expected = network(observations).numpy()
+    expected = actions.numpy()
     # Also one by one, as on a robot: the batch size is left open in the file.
     for rows in (slice(None), *(slice(index, index + 1) for index in range(8))):
         actual = np.asarray(session.run(["actions"], {"obs": observations[rows].numpy()})[0])
@@ -84,29 +86,17 @@ def check_onnx(data: bytes, network: torch.nn.Module, observations: torch.Tensor
             raise ExportError(f"The exported policy differs from the trained one by {error:.2g} (limit {TOLERANCE}).")
 
 
-class _Exported(torch.nn.Module):
-    def __init__(self, policy: MLPModel, clip_actions: float | None) -> None:
-        super().__init__()
-        self.policy = policy.as_onnx(verbose=False)
-        self.width = policy.obs_dim
-        self.clip_actions = clip_actions
-
-    def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        actions = self.policy(obs)
-        return actions if self.clip_actions is None else actions.clamp(-self.clip_actions, self.clip_actions)
-
-
-def _serialise(network: _Exported, metadata: dict[str, Any]) -> bytes:
+def _serialise(network: torch.nn.Module, width: int, metadata: dict[str, Any]) -> bytes:
     with _quiet():
         program = torch.onnx.export(
             network,
-            (torch.zeros(2, network.width),),
+            (torch.zeros(2, width),),
             dynamo=True,
             external_data=False,
             opset_version=OPSET,
             input_names=["obs"],
             output_names=["actions"],
-            dynamic_shapes={"obs": {0: "batch"}},
+            dynamic_shapes=({0: "batch"},),
             verbose=False,
         )
     assert program is not None
@@ -119,16 +109,20 @@ def _serialise(network: _Exported, metadata: dict[str, Any]) -> bytes:
     return model.SerializeToString()
 
 
-def _observations(adapter: RslRlEnv, policy: MLPModel, steps: int = 50) -> torch.Tensor:
-    """Random observations, and those of `steps` steps of the policy, on the CPU (M, D)."""
-    recorded = []
+def _acts(policy: Policy, width: int, steps: int = 50) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns observations (M, D) and what the policy does on them (M, A): random ones, common and large, and those of
+    ``steps`` steps."""
+    groups = {name: policy.env.get_observations()[name].shape[1] for name in policy.groups}
+    random = torch.randn(200, width, generator=torch.Generator().manual_seed(0))
+    random[100:] *= 10.0  # where actions reach their clip
+    parts = [dict(zip(groups, random.split(list(groups.values()), dim=1), strict=True))]
     with torch.inference_mode():
         for _ in range(steps):
-            observations = adapter.get_observations()
-            recorded.append(torch.cat([observations[group] for group in adapter.groups], dim=-1).cpu())
-            adapter.step(policy(observations))
-    generator = torch.Generator().manual_seed(0)
-    return torch.cat([torch.randn(100, policy.obs_dim, generator=generator), *recorded]).clone()
+            parts.append({name: policy.env.get_observations()[name] for name in groups})
+            policy.env.step(policy())
+        actions = torch.cat([policy.act(part) for part in parts])
+    observations = torch.cat([torch.cat([part[name] for name in groups], dim=1) for part in parts])
+    return observations.clone(), actions.clone()
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
+from lab_core.envs import RLEnv
 from lab_core.rollouts import VideoRecorder
-from lab_rl.algorithms.ppo.environment import RslRlEnv
 
 MAX_FPS = 30.0
 """Pictures are rendered at most this often [Hz]: drawing costs more than stepping."""
@@ -25,27 +25,27 @@ class Clip:
 
 
 def record_clip(
-    env: RslRlEnv,
+    env: RLEnv,
     policy: Callable[[], torch.Tensor],
     path: Path,
     num_steps: int,
     on_step: Callable[[int], object] = lambda done: None,
 ) -> Clip:
-    """Steps `env` with the actions (N, A) of `policy` and writes what its camera sees, at the speed of real time.
+    """Steps ``env`` with the actions (N, A) of ``policy`` and writes what its camera sees, at the speed of real time.
 
-    Calls `on_step` with the number of steps made.
+    Calls ``on_step`` with the number of steps made.
 
     Raises:
-        LabError: The physics cannot draw, or `path` cannot be written.
+        LabError: The physics cannot draw, or ``path`` cannot be written.
     """
-    step_dt = env.env.step_dt
+    step_dt = env.step_dt
     stride = max(1, round(1.0 / (MAX_FPS * step_dt)))
     with VideoRecorder(path, fps=1.0 / (step_dt * stride)) as video, torch.inference_mode():
-        terminations = torch.zeros((), dtype=torch.int64, device=env.env.device)
+        terminations = torch.zeros((), dtype=torch.int64, device=env.device)
         for step in range(num_steps):
             if step % stride == 0:
-                video.add(*env.env.render())
+                video.add(*env.render())
             env.step(policy())
-            terminations += env.env.reset_terminated.sum()
+            terminations += env.reset_terminated.sum()
             on_step(step + 1)
         return Clip(video.num_frames, int(terminations))

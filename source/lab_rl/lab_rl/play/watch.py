@@ -8,19 +8,19 @@ from typing import Protocol
 
 import torch
 
+from lab_core.envs import RLEnv
 from lab_core.physics import Viewer
-from lab_rl.algorithms.ppo import RslRlEnv
 from lab_rl.play.video import MAX_FPS
 
 
-def watch(env: RslRlEnv, policy: Callable[[], torch.Tensor], viewer: Viewer, steps: int | None = None) -> None:
+def watch(env: RLEnv, policy: Callable[[], torch.Tensor], viewer: Viewer, steps: int | None = None) -> None:
     """Steps ``env`` in real time with the actions (N, A) of ``policy``, as far as ``viewer`` does not pause it.
 
     Args:
         steps: Number of environment steps to make; None: no end.
     """
-    pace = Pace(env.env.step_dt)
-    stride = max(1, round(1.0 / (MAX_FPS * env.env.step_dt)))
+    pace = Pace(env.step_dt)
+    stride = max(1, round(1.0 / (MAX_FPS * env.step_dt)))
     step = 0
     with torch.inference_mode():
         while steps is None or step < steps:

@@ -13,8 +13,8 @@ import torch
 
 from lab_core.envs import RLEnv
 from lab_core.errors import LabError
-from lab_rl.algorithms.term_widths import Terms, action_terms, observation_terms
 from lab_rl.runs.files import write_file
+from lab_rl.runs.term_widths import Terms, action_terms, observation_terms
 
 FORMAT_VERSION = 1
 
@@ -34,7 +34,7 @@ class Checkpoint:
     """Terms of each observation group that the networks read."""
     actions: Terms
     runner: dict[str, Any]
-    """See `PpoRunner.state_dict`."""
+    """See :meth:`lab_rl.algorithms.Runner.state_dict`."""
 
     @property
     def iteration(self) -> int:

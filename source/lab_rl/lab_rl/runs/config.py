@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab_core.agents import PPOCfg
+from lab_core.agents import AgentCfg
 from lab_core.config import MISSING, config_hash, load_yaml
 from lab_core.envs import RLEnvCfg
 from lab_core.errors import ConfigError
@@ -22,7 +22,8 @@ class RunCfg:
     frontend: str = "torch"
     """What runs the environment; see `lab_core.envs.make_env`."""
     env: RLEnvCfg = MISSING
-    agent: PPOCfg = MISSING
+    agent: AgentCfg = MISSING
+    """Settings of the algorithm; they say which one."""
 
     def hash(self) -> str:
         """SHA-256 of what decides the learning problem; how long a run lasts and where it runs do not count."""

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from lab_core.envs import RLEnv
-from lab_rl.algorithms.ppo import Iteration
+from lab_rl.algorithms import Iteration
 from lab_rl.runs.folder import RunFolder
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab_core.errors import LabError
+from lab_rl.runs.config import load_run_cfg
 
 _CHECKPOINT = re.compile(r"\d+\.pt")
 _TIME_FORMAT = "%Y-%m-%d_%H-%M-%S"
@@ -101,8 +102,8 @@ class RunFolder:
         return [path for path in self.checkpoints.glob("*.pt") if _CHECKPOINT.fullmatch(path.name)]
 
 
-def latest_run(root: Path) -> RunFolder | None:
-    """The run below `root` that started last among those with a checkpoint, or None.
+def latest_run(root: Path, algorithm: str | None = None) -> RunFolder | None:
+    """Returns the run below ``root``, of ``algorithm`` if given, that started last and has a checkpoint, or None.
 
     The name of a folder says when its run started; folders that somebody renamed come after all others.
     """
@@ -110,7 +111,12 @@ def latest_run(root: Path) -> RunFolder | None:
         return None
     folders = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink()]
     folders.sort(key=lambda path: (_TIME.match(path.name) is not None, path.name), reverse=True)
-    return next((run for run in map(RunFolder, folders) if run.latest_checkpoint()), None)
+    runs = (run for run in map(RunFolder, folders) if run.latest_checkpoint())
+    return next((run for run in runs if algorithm is None or _algorithm_of(run) == algorithm), None)
+
+
+def _algorithm_of(run: RunFolder) -> str:
+    return load_run_cfg(run.config).agent.algorithm
 
 
 def find_checkpoint(path: Path) -> Path:

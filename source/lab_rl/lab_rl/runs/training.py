@@ -17,8 +17,7 @@ from lab_core.config import dump_yaml
 from lab_core.envs import RLEnv, make_env
 from lab_core.errors import ConfigError, LabError
 from lab_core.versions import versions
-from lab_rl.algorithms.ppo import Iteration, PpoRunner, rsl_rl_cfg
-from lab_rl.algorithms.term_widths import action_terms, observation_terms
+from lab_rl.algorithms import Iteration, get_algorithm
 from lab_rl.play.video import record_clip
 from lab_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from lab_rl.runs.config import RunCfg
@@ -29,6 +28,7 @@ from lab_rl.runs.folder import RunFolder
 from lab_rl.runs.progress import ProgressFile
 from lab_rl.runs.stop_signal import StopSignal
 from lab_rl.runs.tensorboard import EventFile
+from lab_rl.runs.term_widths import action_terms, observation_terms
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def train(
     with ExitStack() as if_the_start_fails:
         if checkpoint is None:
             if_the_start_fails.callback(shutil.rmtree, run.path, ignore_errors=True)
-        rsl_rl_cfg(cfg.agent)  # refuses wrong settings now and not after the environment was built
+        get_algorithm(cfg.agent.algorithm).check(cfg.agent)  # refuses wrong settings before anything is built
         set_threads(torch.device(cfg.device))
         with torch.no_grad():
             env = make_env(cfg.env, cfg.device, cfg.frontend)
@@ -99,7 +99,8 @@ class _Session:
     def __init__(self, cfg: RunCfg, run: RunFolder, env: RLEnv, console: Console, checkpoint: Path | None) -> None:
         self.cfg = cfg = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, seed=env.seed))
         self.run, self.env, self.console = run, env, console
-        self.runner = PpoRunner(env, cfg.agent)
+        self.algorithm = get_algorithm(cfg.agent.algorithm)
+        self.runner = self.algorithm.make_runner(env, cfg.agent)
         self.config_hash = cfg.hash()
         if checkpoint is not None:
             self._resume(checkpoint)
@@ -172,7 +173,12 @@ class _Session:
             last = iteration.number == agent.max_iterations or stop.requested
             if last or iteration.number % agent.save_interval == 0:
                 checkpoint = self._save()
-                draw_curves(progress.rows, self.run.curves, f"{self.cfg.task}  {self.run.path.name}")
+                draw_curves(
+                    progress.rows,
+                    self.run.curves,
+                    f"{self.cfg.task}  {self.run.path.name}",
+                    self.algorithm.panels,
+                )
                 events.flush()
         return checkpoint
 
@@ -186,7 +192,7 @@ class _Session:
 
     def _save(self) -> Path:
         path = self.run.checkpoint(self.runner.iteration)
-        groups = self.runner.env.groups
+        groups = self.runner.groups
         save_checkpoint(
             path,
             Checkpoint(
@@ -215,12 +221,11 @@ class _Session:
 
     def _record(self, video: Path, steps: int) -> Path | None:
         """A clip of the trained policy. A failure is told, but a finished training never fails for it."""
-        policy, env = self.runner.alg.get_policy(), self.runner.env
-        policy.eval()
+        policy = self.runner.policy()
         try:
             with self.console.status("Recording a video"), torch.inference_mode():
                 self.env.reset()
-                record_clip(env, lambda: policy(env.get_observations()), video, steps)
+                record_clip(self.env, policy, video, steps)
         except LabError as error:
             self.console.print(f"No video: {error}", highlight=False, soft_wrap=True)
             return None

@@ -13,7 +13,7 @@ from lab_core.errors import ConfigError, LabError
 from lab_core.managers import RewardTermCfg
 from lab_core.physics import HealthReport
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-from lab_rl.algorithms.ppo import PpoRunner
+from lab_rl.algorithms.ppo import PPORunner
 from lab_rl.algorithms.ppo.finite import NonFiniteError
 
 
@@ -77,19 +77,19 @@ AGENT = PPOCfg(
 )
 
 
-def make_runner(env_cfg: DirectRLEnvCfg, slope: float = 0.0, constant: float = 0.0, **changes) -> PpoRunner:
+def make_runner(env_cfg: DirectRLEnvCfg, slope: float = 0.0, constant: float = 0.0, **changes) -> PPORunner:
     """A runner whose critic is V(s) = slope * s + constant for s >= 0."""
-    runner = PpoRunner(env_cfg.build("cpu"), replace(AGENT, **changes))
+    runner = PPORunner(env_cfg.build("cpu"), replace(AGENT, **changes))
     with torch.no_grad():
         for parameter, value in zip(runner.alg.critic.mlp.parameters(), (1.0, 0.0, slope, constant), strict=True):
             parameter.fill_(value)
     return runner
 
 
-def rollout(runner: PpoRunner) -> None:
+def rollout(runner: PPORunner) -> None:
     with torch.inference_mode():
         runner._collect()
-        runner.alg.compute_returns(runner.env.get_observations())
+        runner.alg.compute_returns(runner.adapter.get_observations())
 
 
 def test_time_out_bootstraps_with_the_value_of_the_final_observation():
@@ -140,11 +140,11 @@ def test_looking_at_final_observations_disturbs_neither_normaliser_nor_memory():
 
     runner = make_runner(counting_env_cfg(max_length=1), obs_normalization=True)
     critic = RNNModel(
-        runner.env.get_observations(), {"critic": ["policy"]}, "critic", 1, hidden_dims=[4], rnn_hidden_dim=3
+        runner.adapter.get_observations(), {"critic": ["policy"]}, "critic", 1, hidden_dims=[4], rnn_hidden_dim=3
     )
     extras = {"final_obs": {"policy": torch.ones(4, 1)}, "time_outs": torch.ones(4, dtype=torch.bool)}
     with torch.inference_mode():
-        critic(runner.env.get_observations())
+        critic(runner.adapter.get_observations())
         runner.alg.critic = critic
         before = [tensor.clone() for tensor in critic.get_hidden_state()]
         first, second = (runner._value_of_time_outs(extras) for _ in range(2))
@@ -188,26 +188,26 @@ class NoHostReads(TorchDispatchMode):
 
 def test_collecting_never_waits_for_the_device():
     runner = make_runner(counting_env_cfg(max_length=3), obs_normalization=True)
-    runner.env.env._action_check._raise_at_once = False  # as on a GPU
+    runner.env._action_check._raise_at_once = False  # as on a GPU
     with torch.inference_mode(), NoHostReads():
         runner._collect()
-        runner.alg.compute_returns(runner.env.get_observations())
+        runner.alg.compute_returns(runner.adapter.get_observations())
         runner.episodes.update(runner._rewards, runner.alg.storage.dones.squeeze(-1).bool())
     with pytest.raises(AssertionError, match="waits for the device"), NoHostReads():
         torch.ones(1).item()
 
 
-def cartpole_runner(num_envs: int = 4, device: str = "cpu") -> PpoRunner:
-    return PpoRunner(analytic_cartpole_env_cfg(num_envs=num_envs).build(device), AGENT)
+def cartpole_runner(num_envs: int = 4, device: str = "cpu") -> PPORunner:
+    return PPORunner(analytic_cartpole_env_cfg(num_envs=num_envs).build(device), AGENT)
 
 
-def parameters(runner: PpoRunner) -> list[torch.Tensor]:
+def parameters(runner: PPORunner) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in runner.alg.actor.parameters()]
 
 
 def test_bad_observation_is_named_with_its_term_before_it_reaches_the_networks(monkeypatch):
     runner = cartpole_runner()
-    env = runner.env.env
+    env = runner.env
     compute = env._compute_observations
 
     def broken(update_history: bool):
@@ -232,7 +232,7 @@ def test_bad_observation_is_named_with_its_term_before_it_reaches_the_networks(m
 def test_bad_reward_is_named(monkeypatch, value):
     runner = make_runner(counting_env_cfg())
     rewards = torch.tensor([1.0, value, 1.0, value])
-    monkeypatch.setattr(runner.env.env, "_get_rewards", lambda: rewards)
+    monkeypatch.setattr(runner.env, "_get_rewards", lambda: rewards)
     with pytest.raises(
         NonFiniteError, match=r"the reward is not finite in 2 of 4 environments \(1, 3\), first in step 0"
     ):
@@ -245,7 +245,7 @@ def test_bad_reward_is_named_with_its_term():
 
     cfg = analytic_cartpole_env_cfg(num_envs=4)
     cfg.rewards["broken"] = RewardTermCfg(func=broken)
-    runner = PpoRunner(cfg.build("cpu"), AGENT)
+    runner = PPORunner(cfg.build("cpu"), AGENT)
     runner.iterate()
     with pytest.raises(
         NonFiniteError, match=r"Iteration 2: the reward \(term 'broken'\) is not finite in 1 of 4 environments \(1\)"
@@ -269,7 +269,7 @@ def test_bad_critic_is_named():
 
 def test_bad_final_observation_is_named(monkeypatch):
     runner = make_runner(counting_env_cfg(max_length=3))
-    env = runner.env.env
+    env = runner.env
     compute = env._compute_observations
     monkeypatch.setattr(
         env,
@@ -318,7 +318,7 @@ def test_deterministic_runs_on_a_gpu_repeat_bit_for_bit():
         for _ in range(2):
             cfg = analytic_cartpole_env_cfg(num_envs=64, episode_length_s=0.1)
             cfg.deterministic = True
-            runner = PpoRunner(cfg.build("cuda:0"), AGENT)
+            runner = PPORunner(cfg.build("cuda:0"), AGENT)
             for _ in range(3):
                 runner.iterate()
             weights.append(parameters(runner))
@@ -341,7 +341,7 @@ def test_state_moves_from_a_gpu_to_a_new_runner():
 def test_health_of_the_physics_is_reported(monkeypatch):
     runner = make_runner(counting_env_cfg())
     report = HealthReport(non_finite_envs=3, overflows={"contacts": "raise physics.solver.nconmax to 40"})
-    monkeypatch.setattr(runner.env.env, "health", lambda: report)
+    monkeypatch.setattr(runner.env, "health", lambda: report)
     iteration = runner.iterate()
     assert iteration.health is report and iteration.scalars["Physics/non_finite_envs"] == 3
 
@@ -361,7 +361,7 @@ def test_state_continues_bit_for_bit():
 
 def test_networks_of_another_size_are_refused():
     state = cartpole_runner().state_dict()
-    runner = PpoRunner(analytic_cartpole_env_cfg(num_envs=4).build("cpu"), replace(AGENT, actor_hidden_dims=(16,)))
+    runner = PPORunner(analytic_cartpole_env_cfg(num_envs=4).build("cpu"), replace(AGENT, actor_hidden_dims=(16,)))
     with pytest.raises(LabError, match=r"stored networks do not fit the settings: .*\n.*size mismatch"):
         runner.load_state_dict(state)
 
@@ -372,11 +372,11 @@ def test_more_mini_batches_than_samples_are_refused():
 
 
 def test_learning_finds_the_rewarded_action(monkeypatch):
-    runner = PpoRunner(counting_env_cfg(num_envs=32, max_length=4).build("cpu"), replace(AGENT, learning_rate=1e-2))
-    env = runner.env.env
+    runner = PPORunner(counting_env_cfg(num_envs=32, max_length=4).build("cpu"), replace(AGENT, learning_rate=1e-2))
+    env = runner.env
     monkeypatch.setattr(env, "_get_rewards", lambda: -((env.actions[:, 0] - 1.5) ** 2))
     for _ in range(40):
         runner.iterate()
     with torch.inference_mode():
-        mean = runner.alg.get_policy()(runner.env.get_observations())
+        mean = runner.alg.get_policy()(runner.adapter.get_observations())
     assert (mean - 1.5).abs().max() < 0.3

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from tensordict import TensorDict
 
 from lab_core.agents import PPOCfg
 from lab_core.config import save_yaml
@@ -18,11 +19,13 @@ from lab_core.mdp import JointPositionActionCfg, JointVelocityActionCfg, joint_v
 from lab_core.registry import get_task
 from lab_core.signals import UniformNoiseCfg
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-from lab_rl.algorithms.ppo import PpoRunner, RslRlEnv
-from lab_rl.algorithms.term_widths import action_terms, observation_terms
+from lab_rl.algorithms import Policy
+from lab_rl.algorithms.ppo import PPORunner
 from lab_rl.export import export_onnx, policy_metadata
+from lab_rl.export.metadata import mjlab_metadata
 from lab_rl.export.onnx_file import ExportError, check_onnx
 from lab_rl.runs import Checkpoint, RunCfg, RunFolder, save_checkpoint
+from lab_rl.runs.term_widths import action_terms, observation_terms
 from lab_rl.runs.trained_policy import TrainedPolicy, load_trained
 
 SCALE, OFFSET, CLIP = 70.123456789, 2.5, (-90.0, 80.0)
@@ -57,9 +60,12 @@ def trained(tmp_path_factory) -> TrainedPolicy:
     )  # fmt: skip
     run = RunFolder.create(tmp_path_factory.mktemp("logs"))
     env = cfg.env.build("cpu")
-    runner = PpoRunner(env, cfg.agent)
+    runner = PPORunner(env, cfg.agent)
     for _ in range(2):
         runner.iterate()
+    with torch.no_grad():
+        for parameter in runner.alg.get_policy().mlp[-1].parameters():
+            parameter.mul_(30.0)  # so that actions reach their clip
     save_yaml(cfg, run.config)
     save_checkpoint(
         run.checkpoint(2),
@@ -78,8 +84,21 @@ def trained(tmp_path_factory) -> TrainedPolicy:
 @pytest.fixture(scope="module")
 def exported(trained, tmp_path_factory):
     path = tmp_path_factory.mktemp("export") / "policy.onnx"
-    export_onnx(trained, *trained.attach(trained.cfg.env.build("cpu")), path)
+    export_onnx(trained, trained.attach(trained.cfg.env.build("cpu")), path)
     return path
+
+
+class StubPolicy(Policy):
+    """What metadata say of a policy."""
+
+    def __init__(self, env) -> None:
+        self.env, self.groups = env, tuple(env.get_observations())
+
+    def act(self, observations):
+        raise NotImplementedError
+
+    def exported(self):
+        raise NotImplementedError
 
 
 def metadata_of(path) -> dict:
@@ -98,22 +117,27 @@ def test_the_file_names_no_folder_of_the_machine(exported):
 
 
 def test_file_acts_as_training_policy_and_played_policy(trained, exported):
-    runner = PpoRunner(trained.cfg.env.build("cpu"), trained.cfg.agent)
+    runner = PPORunner(trained.cfg.env.build("cpu"), trained.cfg.agent)
     runner.load_state_dict(trained.checkpoint.runner)
-    adapter, played = trained.attach(trained.cfg.env.build("cpu"))
+    env = trained.cfg.env.build("cpu")
+    played = trained.attach(env)
     session = onnxruntime.InferenceSession(exported)
-    count = played.obs_normalizer.count.clone()
+    count = played.network.obs_normalizer.count.clone()
     assert count > 0
+    clipped = 0
     for _ in range(20):
-        observations = adapter.get_observations()
+        observations = env.get_observations()
         with torch.inference_mode():
-            action = played(observations)
-            in_training = runner.alg.get_policy()(observations)
+            action = played()
+            in_training = runner.alg.get_policy()(TensorDict(observations, [3]))
         (in_file,) = session.run(["actions"], {"obs": observations["policy"].numpy()})
-        torch.testing.assert_close(in_training, action)
-        np.testing.assert_allclose(in_file, action.clamp(-0.8, 0.8).numpy(), atol=1e-5)
-        adapter.step(action)
-    assert played.obs_normalizer.count == count
+        torch.testing.assert_close(in_training.clamp(-0.8, 0.8), action)
+        runner.adapter.step(in_training)  # the action that the environment of a training receives
+        torch.testing.assert_close(runner.env.action_manager.action, action)
+        np.testing.assert_allclose(in_file, action.numpy(), atol=1e-5)
+        clipped += int((in_training.abs() > 0.8).sum())
+        env.step(action)
+    assert clipped > 0 and played.network.obs_normalizer.count == count
 
 
 def test_controller_in_numpy_is_rebuilt_from_the_file_alone(exported):
@@ -174,7 +198,7 @@ def test_offset_of_an_action_holds_the_default_pose(trained, action_cfg, target,
         joint_names=("slider_to_cart",), scale=0.5, offset=0.125, use_default_offset=use_default
     )
     env = cfg.build("cpu")
-    (term,) = policy_metadata(RslRlEnv(env), trained)["actions"]
+    (term,) = policy_metadata(StubPolicy(env), trained)["actions"]
     env.step(torch.full((3, 1), 0.25))
     expected = term["scale"][0] * 0.25 + term["offset"][0]
     assert expected == getattr(env.scene["robot"].data, target)[0, 0]
@@ -202,7 +226,7 @@ def test_sensors_are_described(trained):
     cfg.scene.num_envs = cfg.scene.terrain.num_rows = cfg.scene.terrain.num_cols = 1
     env = cfg.build("cpu")
     try:
-        metadata = policy_metadata(RslRlEnv(env), trained)
+        metadata = policy_metadata(StubPolicy(env), trained)
     finally:
         env.close()
     (scan,) = (term for term in metadata["observations"] if term["name"] == "height_scan")
@@ -223,9 +247,39 @@ def test_keys_of_mjlab_are_there(exported):
 
 
 def test_file_that_acts_differently_is_refused(exported):
-    network = torch.nn.Linear(8, 1)
     with pytest.raises(ExportError, match="differs from the trained one by"):
-        check_onnx(exported.read_bytes(), network, torch.randn(20, 8))
+        check_onnx(exported.read_bytes(), torch.randn(20, 8), torch.full((20, 1), 0.7))
+
+
+def test_a_file_without_the_clip_of_the_actions_is_refused(trained, tmp_path, monkeypatch):
+    policy = trained.attach(trained.cfg.env.build("cpu"))
+    monkeypatch.setattr(policy, "exported", lambda: policy.network.as_onnx(verbose=False))
+    with pytest.raises(ExportError, match="differs from the trained one by"):
+        export_onnx(trained, policy, tmp_path / "policy.onnx")
+
+
+def test_offsets_follow_the_names_of_the_joints_whatever_their_order(trained):
+    cfg = make_env_cfg()
+    cfg.actions["cart_effort"] = JointPositionActionCfg(
+        joint_names=("cart_to_pole", "slider_to_cart"), preserve_order=True, scale={"cart_.*": 2.0, "slider.*": 0.5}
+    )
+    (term,) = policy_metadata(StubPolicy(cfg.build("cpu")), trained)["actions"]
+    assert term["joint_names"] == ["cart_to_pole", "slider_to_cart"]
+    assert term["offset"] == pytest.approx([0.1, 0.25]) and term["scale"] == [2.0, 0.5]
+
+
+def test_each_action_term_has_its_own_scale_and_columns(trained):
+    cfg = make_env_cfg()
+    cfg.actions = {
+        "cart": JointPositionActionCfg(joint_names=("slider_to_cart",), scale=0.5),
+        "pole": JointPositionActionCfg(joint_names=("cart_to_pole",), scale=3.0, clip={".*": (-1.0, 2.0)}),
+    }
+    metadata = policy_metadata(StubPolicy(cfg.build("cpu")), trained)
+    cart, pole = metadata["actions"]
+    assert (cart["start"], cart["width"], cart["scale"]) == (0, 1, [0.5])
+    assert (pole["start"], pole["width"], pole["scale"], pole["clip"]) == (1, 1, [3.0], [[-1.0, 2.0]])
+    assert metadata["output"]["width"] == 2
+    assert mjlab_metadata(metadata)["action_scale"] == "0.5,3.0"
 
 
 def test_environment_with_other_terms_is_refused(trained):
@@ -239,4 +293,4 @@ def test_environment_with_other_terms_is_refused(trained):
 
 def test_other_suffix_is_refused(trained, tmp_path):
     with pytest.raises(LabError, match=r"must end in \.onnx, got 'policy\.pt'"):
-        export_onnx(trained, *trained.attach(trained.cfg.env.build("cpu")), tmp_path / "policy.pt")
+        export_onnx(trained, trained.attach(trained.cfg.env.build("cpu")), tmp_path / "policy.pt")

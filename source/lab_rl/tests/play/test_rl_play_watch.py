@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-from lab_rl.algorithms.ppo import RslRlEnv
 from lab_rl.play.watch import Pace, watch
 
 
@@ -89,11 +88,11 @@ class ScriptedViewer:
 
 
 def test_a_pause_stops_the_steps_and_not_the_page():
-    env = RslRlEnv(analytic_cartpole_env_cfg(num_envs=2).build())
+    env = analytic_cartpole_env_cfg(num_envs=2).build()
     steps_before = []
 
     def policy() -> torch.Tensor:
-        steps_before.append(env.env.step_count)
+        steps_before.append(env.step_count)
         return torch.zeros(2, 1)
 
     viewer = ScriptedViewer([False, False, True, False, True, True, True])
@@ -104,6 +103,6 @@ def test_a_pause_stops_the_steps_and_not_the_page():
 
 
 def test_observations_stay_usable_outside():
-    env = RslRlEnv(analytic_cartpole_env_cfg(num_envs=2).build())
+    env = analytic_cartpole_env_cfg(num_envs=2).build()
     watch(env, lambda: torch.zeros(2, 1), ScriptedViewer([True] * 2), steps=2)
     env.step(torch.zeros(2, 1))

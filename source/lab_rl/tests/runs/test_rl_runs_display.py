@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from lab_rl.algorithms.ppo import Iteration
+from lab_rl.algorithms import Iteration
 from lab_rl.runs.display import TrainingDisplay, duration
 
 

@@ -17,7 +17,7 @@ from lab_core.errors import ConfigError, LabError
 from lab_core.physics import HealthReport
 from lab_core.testing.analytic import AnalyticCartpoleBackend
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
-from lab_rl.algorithms.ppo import PpoRunner
+from lab_rl.algorithms.ppo import PPORunner
 from lab_rl.algorithms.ppo.finite import NonFiniteError
 from lab_rl.runs import RunCfg, RunFolder, load_checkpoint
 from lab_rl.runs.config import load_run_cfg
@@ -116,7 +116,7 @@ def test_resuming_from_an_earlier_checkpoint_replaces_what_came_after(run):
 
 def test_ages_are_random_in_new_runs_only(run, monkeypatch):
     calls = []
-    monkeypatch.setattr(PpoRunner, "randomize_episode_ages", lambda self: calls.append(1))
+    monkeypatch.setattr(PPORunner, "randomize_episode_ages", lambda self: calls.append(1))
     train(make_cfg(iterations=4), run, console=quiet())
     train(make_cfg(iterations=5), run, console=quiet(), checkpoint=run.checkpoint(4))
     assert len(calls) == 1
@@ -175,7 +175,7 @@ def test_start_that_fails_late_leaves_nothing(run, monkeypatch):
 
 def interrupt_in_iteration(monkeypatch, number: int, times: int = 1) -> None:
     """Presses Ctrl-C `times` times in the given iteration."""
-    iterate = PpoRunner.iterate
+    iterate = PPORunner.iterate
 
     def interrupted(self):
         if self.iteration + 1 == number:
@@ -183,7 +183,7 @@ def interrupt_in_iteration(monkeypatch, number: int, times: int = 1) -> None:
                 os.kill(os.getpid(), signal.SIGINT)
         return iterate(self)
 
-    monkeypatch.setattr(PpoRunner, "iterate", interrupted)
+    monkeypatch.setattr(PPORunner, "iterate", interrupted)
 
 
 def test_interrupt_saves_a_checkpoint_that_can_be_resumed(tmp_path, monkeypatch):
@@ -211,7 +211,7 @@ def test_second_interrupt_stops_at_once(run, monkeypatch):
 
 
 def test_bad_value_stops_the_run_and_keeps_the_last_checkpoint(run, monkeypatch):
-    iterate = PpoRunner.iterate
+    iterate = PPORunner.iterate
 
     def poisoned(self):
         if self.iteration == 5:
@@ -219,7 +219,7 @@ def test_bad_value_stops_the_run_and_keeps_the_last_checkpoint(run, monkeypatch)
                 self.alg.critic.mlp[0].weight.fill_(float("nan"))
         return iterate(self)
 
-    monkeypatch.setattr(PpoRunner, "iterate", poisoned)
+    monkeypatch.setattr(PPORunner, "iterate", poisoned)
     with pytest.raises(NonFiniteError, match=r"Iteration 6: the critic's value is not finite.*checkpoint is .*4\.pt"):
         train(make_cfg(iterations=9, save_interval=4), run, console=quiet())
     assert [path.name for path in run.checkpoints.iterdir()] == ["4.pt"]

@@ -8,7 +8,6 @@ import io
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,35 +16,16 @@ from rsl_rl.algorithms import PPO
 from lab_core.agents import PPOCfg
 from lab_core.envs import RLEnv
 from lab_core.errors import ConfigError, LabError
-from lab_core.physics import HealthReport
 from lab_core.seeding import rng_state, set_rng_state
+from lab_rl.algorithms.base import Iteration, Runner
 from lab_rl.algorithms.ppo.environment import RslRlEnv
 from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, observation_tensors, rollout_tensors
+from lab_rl.algorithms.ppo.policy import PPOPolicy, build_network
 from lab_rl.algorithms.ppo.settings import rsl_rl_cfg
 from lab_rl.algorithms.statistics import EpisodeStatistics, StepLogs
 
 
-@dataclass
-class Iteration:
-    """What one iteration did."""
-
-    number: int
-    """Iterations finished, this one included."""
-    env_steps: int
-    """Environment steps of the whole run so far, all environments together."""
-    steps_per_second: float
-    """Environment steps per second of this iteration, learning included."""
-    reward: float | None
-    """Mean return of the last 100 episodes; None before the first one ended."""
-    episode_length: float | None
-    """Mean length of the last 100 episodes [steps]."""
-    scalars: dict[str, float]
-    """Everything to plot, by name."""
-    health: HealthReport = field(default_factory=HealthReport)
-    """Of the physics, over this iteration."""
-
-
-class PpoRunner:
+class PPORunner(Runner):
     """Collects experience and lets rsl-rl's PPO learn from it.
 
     A step that ends in a time-out is bootstrapped with the critic's value of the observation that the episode ended
@@ -65,7 +45,10 @@ class PpoRunner:
     def __init__(self, env: RLEnv, cfg: PPOCfg) -> None:
         settings = rsl_rl_cfg(cfg)
         self.cfg = cfg
-        self.env = RslRlEnv(env, [name for groups in cfg.obs_groups.values() for name in groups], cfg.clip_actions)
+        self.env = env
+        self.adapter = RslRlEnv(env, [name for groups in cfg.obs_groups.values() for name in groups], cfg.clip_actions)
+        """The environment as rsl-rl sees it."""
+        self.groups = self.adapter.groups
         self.device = env.device
         self.bootstraps = not env.cfg.is_finite_horizon
         if self.bootstraps and not env.cfg.compute_final_obs:
@@ -77,7 +60,7 @@ class PpoRunner:
         if batch < cfg.num_mini_batches:
             raise ConfigError(f"{batch} steps per iteration cannot be split into {cfg.num_mini_batches} mini-batches.")
         with contextlib.redirect_stdout(io.StringIO()):  # it prints the networks
-            self.alg = PPO.construct_algorithm(self.env.get_observations(), self.env, settings, str(env.device))
+            self.alg = PPO.construct_algorithm(self.adapter.get_observations(), self.adapter, settings, str(env.device))
         self.alg.train_mode()
         for group in self.alg.optimizer.param_groups:
             group["fused"] = True  # one kernel per step; on a CPU it takes an eighth off the update
@@ -88,11 +71,10 @@ class PpoRunner:
         shape = (cfg.num_steps_per_env, env.num_envs)
         self._rewards = torch.zeros(shape, device=self.device)
 
-    def randomize_episode_ages(self) -> None:
-        """Gives the running episodes random ages, so that their time-outs spread over the coming iterations."""
-        with torch.inference_mode():
-            ages = torch.randint_like(self.env.episode_length_buf, high=self.env.max_episode_length)
-            self.env.episode_length_buf = ages
+    def policy(self) -> PPOPolicy:
+        with torch.random.fork_rng():  # what a fresh network draws must not change the run
+            network = build_network(self.adapter, self.cfg, self.alg.get_policy().state_dict())
+        return PPOPolicy(self.adapter, network, self.cfg.obs_groups["actor"])
 
     def iterate(self) -> Iteration:
         """Runs one iteration.
@@ -104,7 +86,7 @@ class PpoRunner:
         start = time.perf_counter()
         with torch.inference_mode():
             self._collect()
-            self.alg.compute_returns(self.env.get_observations())
+            self.alg.compute_returns(self.adapter.get_observations())
             dones = self.alg.storage.dones.squeeze(-1).bool()
             self.episodes.update(self._rewards, dones)
             report = self._read_rollout()
@@ -116,7 +98,7 @@ class PpoRunner:
         self.iteration += 1
         steps = self._rewards.numel()
         self.env_steps += steps
-        health = self.env.env.health()
+        health = self.env.health()
         reward, length = (None if math.isnan(report[name]) else report[name] for name in ("Train/mean_reward", _LENGTH))
         scalars = {name: value for name, value in report.items() if not math.isnan(value)}
         scalars |= {f"Loss/{name}": value for name, value in losses.items()}
@@ -131,11 +113,11 @@ class PpoRunner:
         return Iteration(self.iteration, self.env_steps, steps / (end - start), reward, length, scalars, health)
 
     def _collect(self) -> None:
-        observations = self.env.get_observations()
+        observations = self.adapter.get_observations()
         for step in range(self.cfg.num_steps_per_env):
             actions = self.alg.act(observations)
             try:
-                observations, rewards, dones, extras = self.env.step(actions)
+                observations, rewards, dones, extras = self.adapter.step(actions)
             except LabError:
                 # An environment may refuse an action that is not finite: tell where that came from.
                 action = ("the policy's action", actions.unsqueeze(0))
@@ -159,7 +141,7 @@ class PpoRunner:
 
     def _read_rollout(self) -> dict[str, float]:
         """Logs by name, from one copy to the host; raises when something collected is not finite."""
-        tensors = rollout_tensors(self.alg, self._rewards, self.env.get_observations())
+        tensors = rollout_tensors(self.alg, self._rewards, self.adapter.get_observations())
         reward, length = self.episodes.means()
         logs = self._logs.means()
         names = ["Train/mean_reward", _LENGTH, "Train/episodes", *(_log_name(name) for name in logs)]
@@ -173,7 +155,7 @@ class PpoRunner:
     def _raise_for_non_finite(self, tensors: list[tuple[str, torch.Tensor]]) -> None:
         for name, tensor in tensors:
             if not bool(tensor.isfinite().all()):
-                raise NonFiniteError(f"Iteration {self.iteration + 1}: {describe(name, tensor, self.env.env)}.")
+                raise NonFiniteError(f"Iteration {self.iteration + 1}: {describe(name, tensor, self.env)}.")
 
     def _check_update(self, losses: Mapping[str, float]) -> float:
         """The mean standard deviation of the actions; raises when the update went wrong."""
@@ -192,7 +174,7 @@ class PpoRunner:
         """All that decides the future of the run: networks, optimiser, environment, random generators, counters."""
         return {
             "algorithm": copy.deepcopy(self.alg.save()),
-            "environment": self.env.env.state_dict(),
+            "environment": self.env.state_dict(),
             "episodes": self.episodes.state_dict(),
             "random": rng_state(),
             "iteration": self.iteration,
@@ -210,7 +192,7 @@ class PpoRunner:
         except RuntimeError as error:
             raise LabError(f"The stored networks do not fit the settings: {error}") from error
         with torch.inference_mode():
-            self.env.env.load_state_dict(state["environment"])
+            self.env.load_state_dict(state["environment"])
             self.episodes.load_state_dict(state["episodes"])
         self.iteration = state["iteration"]
         self.env_steps = state["env_steps"]
