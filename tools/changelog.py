@@ -3,16 +3,16 @@
     python tools/changelog.py check [--base REF]
     python tools/changelog.py release [PACKAGE ...] [--bump major|minor|patch]
 
-A fragment is `source/<package>/changelog.d/+<slug>.<type>.md`: one or a few sentences in the imperative mood that say
-what the user gets, type one of added, changed, deprecated, removed, fixed. A text that begins with `**Breaking:**`
-breaks users, and so does everything of type removed: its last paragraph begins with `Migration:` and says what they
+A fragment is ``source/<package>/changelog.d/+<slug>.<type>.md``: one or a few sentences in the imperative mood that say
+what the user gets, type one of added, changed, deprecated, removed, fixed. A text that begins with ``**Breaking:**``
+breaks users, and so does everything of type removed: its last paragraph begins with ``Migration:`` and says what they
 write instead. A fragment of type skip says why users see nothing of a change; it stays out of the changelog.
 
-`check` wants a new or edited fragment for each package that changed since REF in what it ships: the files of
-`source/<package>/<package>/` and its pyproject.toml. Markdown and tests need none. Versions and CHANGELOG.md move in a
-release only.
+``check`` wants a new or edited fragment for each package that changed since REF in what it ships: the files of
+``source/<package>/<package>/`` and its pyproject.toml. Markdown and tests need none. Versions and CHANGELOG.md move in
+a release only.
 
-`release` raises the version as far as the fragments ask (a break: major; added, changed or deprecated: minor; fixed:
+``release`` raises the version as far as the fragments ask (a break: major; added, changed or deprecated: minor; fixed:
 patch; below 1.0 each counts one step less), builds CHANGELOG.md with towncrier and removes the fragments. After a
 break it raises the siblings' bounds on the package. It commits nothing.
 """
@@ -93,7 +93,7 @@ def breaks(fragment: Path) -> bool:
 
 
 def ships(path: PurePosixPath, package: str) -> bool:
-    """Whether a path, relative to `source/<package>/`, is part of what users install."""
+    """Whether a path, relative to ``source/<package>/``, is part of what users install."""
     return path.name == "pyproject.toml" or (path.parts[0] == package and path.suffix != ".md")
 
 
@@ -108,7 +108,7 @@ def version_at(ref: str, package: str) -> str | None:
 
 
 def change_problems(package: str, base: str) -> Iterator[str]:
-    """What is missing from the change between `base` and the present commit."""
+    """What is missing from the change between ``base`` and the present commit."""
     prefix = f"source/{package}"
     rows = run("git", "diff", "--name-status", "--no-renames", base, "HEAD", "--", prefix).splitlines()
     changed = {PurePosixPath(path).relative_to(prefix): status for status, path in (row.split("\t") for row in rows)}
@@ -154,7 +154,7 @@ def bump_for(package: str, tier: str) -> str:
 
 
 def bounds(version: str) -> str:
-    """The range of versions that promise to work like `version`: ">=0.2,<0.3", ">=2.0,<3"."""
+    """The range of versions that promise to work like ``version``: ">=0.2,<0.3", ">=2.0,<3"."""
     major, minor = (int(part) for part in version.split(".")[:2])
     return f">={major}.{minor},<0.{minor + 1}" if major == 0 else f">={major}.{minor},<{major + 1}"
 
@@ -175,7 +175,7 @@ def raise_bounds(package: str, old: str, new: str) -> list[str]:
 
 
 def set_version_attribute(package: str, version: str) -> None:
-    """Keep `__version__` of the package equal to the version in its pyproject.toml."""
+    """Keep ``__version__`` of the package equal to the version in its pyproject.toml."""
     path = workspace.package_dir(package) / package / "__init__.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(re.sub(r'^__version__ = ".*"$', f'__version__ = "{version}"', text, flags=re.M), encoding="utf-8")

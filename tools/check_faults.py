@@ -3,7 +3,7 @@
     python tools/check_faults.py [WORD ...] [--jobs N] [--table FILE]     those listed in tools/faults/*.toml
     python tools/check_faults.py --make 50 [--seed 7] [WORD ...]          as many that no one thought of
 
-WORD chooses faults whose package, name or tests contain it. A listed fault names its package, the text `old` that
+WORD chooses faults whose package, name or tests contain it. A listed fault names its package, the text ``old`` that
 stands once in that package's code, what stands there instead, and the test modules that should notice: text and names
 of modules survive moves of files. A listed fault that passes, or whose text is gone, makes the command fail. Of those
 made at random some change nothing that could be noticed, so they are only reported; their tests are the quick ones.
@@ -34,7 +34,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Fault:
-    """`old` in a file of the package becomes `new`; `tests` are modules, with `::name` where one test is enough."""
+    """``old`` in a file of the package becomes ``new``; ``tests`` are modules, or ``module::name``."""
 
     package: str
     name: str

@@ -1,4 +1,4 @@
-"""Gate: what `lab --help` and `lab list` stand on starts without torch, Warp or a physics engine."""
+"""Gate: what ``lab --help`` and ``lab list`` stand on starts without torch, Warp or a physics engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REPORT = f"; import sys; print('heavy:', *(name for name in {HEAVY} if name in s
 
 
 def problem(module: str) -> str | None:
-    """What is wrong with importing `module` in a fresh process, or None."""
+    """What is wrong with importing ``module`` in a fresh process, or None."""
     child = subprocess.run([sys.executable, "-c", f"import {module}{REPORT}"], capture_output=True, text=True)
     if child.returncode != 0:
         return f"import {module} failed:\n{child.stderr}"

@@ -1,10 +1,10 @@
 """Gate: packages take from each other only what is public.
 
-Public are the names in the `__all__` of a package's own `__init__.py` (`lab_core`) and of its folders
-(`lab_core.scene`), and the modules that lie beside them (`lab_core.errors`) with the names that they define and that
-begin with no underscore. All below that (`lab_core.scene.articulation`) belongs to the package alone: export the name,
-or do without it. The gate reads import statements of packages, of their tests and of scripts; a test of `lab_warp` is
-code of `lab_warp`.
+Public are the names in the ``__all__`` of a package's own ``__init__.py`` (``lab_core``) and of its folders
+(``lab_core.scene``), and the modules that lie beside them (``lab_core.errors``) with the names that they define and
+that begin with no underscore. All below that (``lab_core.scene.articulation``) belongs to the package alone: export the
+name, or do without it. The gate reads import statements of packages, of their tests and of scripts; a test of
+``lab_warp`` is code of ``lab_warp``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import workspace
 
 @cache
 def module_file(module: str) -> Path | None:
-    """The file of a module of the workspace, an `__init__.py` where it is a folder."""
+    """The file of a module of the workspace, an ``__init__.py`` where it is a folder."""
     base = workspace.package_dir(module.partition(".")[0]).joinpath(*module.split("."))
     return next((path for path in (base / "__init__.py", base.with_suffix(".py")) if path.is_file()), None)
 
 
 @cache
 def exported(path: Path) -> frozenset[str] | None:
-    """The names in a file's `__all__`, None where it has none."""
+    """The names in a file's ``__all__``, None where it has none."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -37,7 +37,7 @@ def exported(path: Path) -> frozenset[str] | None:
 
 
 def problem(module: str, name: str | None) -> str | None:
-    """Why another package may not `from module import name` (`import module` where `name` is None), or None."""
+    """Why another package may not ``from module import name`` (``import module`` where ``name`` is None), or None."""
     path = module_file(module)
     parts = module.split(".")
     if path is None:

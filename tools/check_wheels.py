@@ -34,7 +34,7 @@ class WheelError(Exception):
 
 
 def run(step: str, folder: Path, *command: str | Path) -> str:
-    """Output of a command in `folder`; WheelError that names the step when it fails."""
+    """Output of a command in ``folder``; WheelError that names the step when it fails."""
     result = subprocess.run([str(part) for part in command], cwd=folder, capture_output=True, text=True)
     if result.returncode != 0:
         raise WheelError(f"{step} failed:\n{result.stdout}{result.stderr}")
@@ -55,7 +55,7 @@ def write_constraints(path: Path, wheels: dict[str, Path]) -> None:
 
 
 def declared_siblings(package: str) -> set[str]:
-    """The packages of this workspace that installing `package` brings along, itself among them."""
+    """The packages of this workspace that installing ``package`` brings along, itself among them."""
     return {package}.union(*map(declared_siblings, workspace.siblings(package)))
 
 

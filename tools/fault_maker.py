@@ -29,7 +29,7 @@ SWAPS = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "max
 
 @dataclass(frozen=True)
 class Edit:
-    """Characters `start` to `end` of a file become `new`."""
+    """Characters ``start`` to ``end`` of a file become ``new``."""
 
     start: int
     end: int
@@ -48,7 +48,7 @@ class Source:
             self._starts.append(self._starts[-1] + len(line))
 
     def offset(self, line: int, column: int) -> int:
-        """`column` counts bytes, as ast does."""
+        """``column`` counts bytes, as ast does."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -143,7 +143,7 @@ def tests_for(package: str, path: Path) -> tuple[str, ...]:
 
 
 def make(count: int, seed: int, words: list[str]) -> Iterator[tuple[str, str, str, str, tuple[str, ...]]]:
-    """`count` faults as package, name, old text, new text and tests, spread evenly over the files chosen by `words`."""
+    """``count`` faults as package, name, old text, new text and tests, spread over the files that ``words`` choose."""
     rng = random.Random(seed)
     files = [
         (package, path)

@@ -3,7 +3,7 @@
     python tools/measure.py [FOLDER]
 
 FOLDER is a checkout, by default this one: compare two with it. Lines are those of Python files with what is neither
-blank nor a comment, documentation included; words such as `Any` are counted where they are names, not in text.
+blank nor a comment, documentation included; words such as ``Any`` are counted where they are names, not in text.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def packages() -> list[str]:
 
 
 def importable_from(package: str) -> set[str]:
-    """The packages that `package` may name: itself and all of the lower layers."""
+    """The packages that ``package`` may name: itself and all of the lower layers."""
     level = next(index for index, layer in enumerate(layers()) if package in layer)
     return {package, *(name for layer in layers()[level + 1 :] for name in layer)}
 
@@ -40,12 +40,12 @@ def package_dir(package: str) -> Path:
 
 
 def project(package: str) -> dict[str, Any]:
-    """The `[project]` table of the package's pyproject.toml."""
+    """The ``[project]`` table of the package's pyproject.toml."""
     return read_toml(package_dir(package) / "pyproject.toml")["project"]
 
 
 def siblings(package: str) -> set[str]:
-    """The packages of this workspace that `package` declares as dependencies."""
+    """The packages of this workspace that ``package`` declares as dependencies."""
     names = {re.split(r"[^\w-]", requirement, maxsplit=1)[0] for requirement in project(package)["dependencies"]}
     return names & set(packages())
 

@@ -2,8 +2,8 @@
 
     python scripts/benchmarks/step_table.py --num-envs 64 1024 4096 16384 > steps.json
 
-Every combination is a process of its own. They start side by side, `--at-once` of them; once all of those stand, one
-after the other times its steps, as `lab bench` does, while the rest wait.
+Every combination is a process of its own. They start side by side, ``--at-once`` of them; once all of those stand, one
+after the other times its steps, as ``lab bench`` does, while the rest wait.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import check_docstrings
+
 # Gate, file, its text, what the gate must say.
 FAULTS = {
     "unused import": ("lint", "source/lab_core/lab_core/fault.py", "import os\n", "F401"),
@@ -57,6 +59,12 @@ FAULTS = {
         "def test_it():\n    from lab_core import task\n",
         "source/lab_warp/tests/test_fault.py:2: the __all__ of lab_core does not name task",
     ),
+    "Markdown in a docstring": (
+        "docstrings",
+        "source/lab_core/lab_core/fault.py",
+        'def load() -> None:\n    """Loads `path`."""\n',
+        "source/lab_core/lab_core/fault.py:2: `path` is Markdown; write ``path``",
+    ),
     "dangling reference": (
         "references",
         "source/lab_tasks/lab_tasks/fault.py",
@@ -91,7 +99,8 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(
-    "gate", ["lint", "format", "imports", "public-imports", "references", "import-time", "dependencies", "types"]
+    "gate",
+    ["lint", "format", "imports", "public-imports", "docstrings", "references", "import-time", "dependencies", "types"],
 )
 def test_sound_workspace_passes(skeleton, gate):
     result = skeleton.run("gates.py", gate)
@@ -156,6 +165,24 @@ def test_a_package_takes_what_another_one_exports(skeleton, statement, message):
     result = skeleton.run("gates.py", "public-imports")
     assert result.returncode == (1 if message else 0), result.stdout
     assert (message or "Gates passed") in result.stdout
+
+
+TEXT = '''"""Returns ``x``, see :func:`load`, `a page <https://example.com>`_.
+
+Makes `y` of `x`.
+"""
+
+number = "`z`"  # `z`
+size = 1
+"""Of `z`."""
+'''
+
+
+def test_markdown_is_found_in_docstrings_only_and_doubled():
+    assert check_docstrings.findings(TEXT) == [(3, "`y`"), (3, "`x`"), (8, "`z`")]
+    fixed = check_docstrings.fixed(TEXT)
+    assert check_docstrings.findings(fixed) == []
+    assert fixed == TEXT.replace("`y` of `x`", "``y`` of ``x``").replace("Of `z`", "Of ``z``")
 
 
 def test_docstrings_and_own_names_are_no_references(skeleton):

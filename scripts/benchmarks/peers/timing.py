@@ -1,4 +1,4 @@
-"""Times a peer's environment as `lab bench` times ours. Runs with the peer's packages, so it imports torch alone."""
+"""Times a peer's environment as ``lab bench`` times ours. Runs with the peer's packages, so it imports torch alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACTION_SETS = 64
 def time_steps(
     step: Callable[[torch.Tensor], object], width: int, settings: dict[str, Any], result_file: Path
 ) -> float:
-    """Returns the mean duration of a step [ms], with the actions that `lab bench` draws.
+    """Returns the mean duration of a step [ms], with the actions that ``lab bench`` draws.
 
     After warming up it says so with a file beside ``result_file``, and waits for another that lets it begin.
     """

@@ -42,7 +42,7 @@ def field_types(cls: type) -> dict[str, Any]:
 
 
 def entry_type(container: object, declared: Any, key: Any) -> Any:
-    """Annotated type of `container[key]` (or of that field), where `container` is annotated as `declared`."""
+    """Annotated type of ``container[key]`` (or of that field), where ``container`` is annotated as ``declared``."""
     if is_dataclass_instance(container):
         return field_types(type(container)).get(key, Any)
     for option in options(declared):
@@ -62,12 +62,12 @@ def options(declared: Any) -> tuple[Any, ...]:
 
 
 def allows_none(declared: Any) -> bool:
-    """Whether `None` fits the annotation `declared`."""
+    """Whether ``None`` fits the annotation ``declared``."""
     return any(option in (None, type(None), Any, object) for option in options(declared))
 
 
 def field_names(cls: type) -> list[str]:
-    """Names of the fields that the constructor of dataclass `cls` takes."""
+    """Names of the fields that the constructor of dataclass ``cls`` takes."""
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
 
@@ -76,10 +76,10 @@ def is_dataclass_instance(value: object) -> bool:
 
 
 def coerce(value: Any, declared: Any, path: str) -> Any:
-    """`value` in the form that annotation `declared` asks for.
+    """``value`` in the form that annotation ``declared`` asks for.
 
-    Lists become tuples, integers floats, names and values of enums their members, `"module:name"` a callable, a
-    mapping the dataclass or dict. Nothing else is converted. Raises `ConfigError` naming `path`, what was given and
+    Lists become tuples, integers floats, names and values of enums their members, ``"module:name"`` a callable, a
+    mapping the dataclass or dict. Nothing else is converted. Raises ``ConfigError`` naming ``path``, what was given and
     what is expected.
     """
     if value is MISSING:
@@ -208,7 +208,7 @@ def _new_dataclass(cls: Any, values: Mapping[Any, Any], path: str) -> Any:
 
 
 def is_form_of(declared: Any, abstract: type) -> bool:
-    """Whether `declared`, such as `dict[str, int]` or `list`, is a form of the abstract class."""
+    """Whether ``declared``, such as ``dict[str, int]`` or ``list``, is a form of the abstract class."""
     origin = _origin(declared)
     return isinstance(origin, type) and issubclass(origin, abstract) and origin is not str
 

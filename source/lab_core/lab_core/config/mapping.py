@@ -15,22 +15,24 @@ from lab_core.errors import ConfigError, UnknownFieldError, unknown_name_message
 
 
 def to_dict(cfg: Any) -> Any:
-    """Dataclasses as dicts of their fields, functions and classes as `"module:qualname"`; the rest as it is.
+    """Dataclasses as dicts of their fields, functions and classes as ``"module:qualname"``; the rest as it is.
 
-    No list, tuple or dict of the result is shared with `cfg`. Raises `ConfigError` naming the path of a function
+    No list, tuple or dict of the result is shared with ``cfg``. Raises ``ConfigError`` naming the path of a function
     that cannot be imported by name, such as a lambda.
     """
     return _to_plain(cfg, "")
 
 
 def update_from_dict(cfg: Any, changes: Mapping[str, Any]) -> None:
-    """Write `changes` into `cfg`, in place: all of them, or none if one is wrong.
+    """Write ``changes`` into ``cfg``, in place: all of them, or none if one is wrong.
 
     A mapping merges into a dataclass or a dict, a list of mappings element by element into a list of dataclasses of
-    the same length; any other value replaces what is there. `None` switches off what may be `None`, such as a term.
-    A dict of plain values (`params`) takes new keys; a dict of dataclasses only with a dataclass as value.
+    the same length; any other value replaces what is there. ``None`` switches off what may be ``None``, such as a term.
+    A dict of plain values (``params``) takes new keys; a dict of dataclasses only with a dataclass as value.
 
-    Raises `UnknownFieldError` with the nearest names, or `ConfigError` for a value that does not fit its annotation.
+    Raises:
+        UnknownFieldError: there is no such field; the message names the nearest.
+        ConfigError: a value does not fit its annotation.
     """
     for container, key, value in list(_assignments(cfg, Any, changes, "")):
         if is_dataclass_instance(container):
@@ -40,10 +42,10 @@ def update_from_dict(cfg: Any, changes: Mapping[str, Any]) -> None:
 
 
 def changes_between(before: Any, after: Any) -> dict[str, Any]:
-    """What of the configuration `after` differs from `before`, for `update_from_dict`: nested like their fields.
+    """What of the configuration ``after`` differs from ``before``, for ``update_from_dict``: nested like their fields.
 
-    A part that is of another class in `after` is taken whole, as its fields need not exist in the other class. A key
-    that `before` lacks counts as `None` there; one that `after` lacks stays as it is.
+    A part that is of another class in ``after`` is taken whole, as its fields need not exist in the other class. A key
+    that ``before`` lacks counts as ``None`` there; one that ``after`` lacks stays as it is.
     """
     old, changes = _entries(before), {}
     for key, value in _entries(after).items():
@@ -91,7 +93,7 @@ def _to_plain(value: Any, path: str) -> Any:
 
 
 def _assignments(target: Any, declared: Any, changes: Mapping[Any, Any], path: str) -> Iterator[tuple[Any, Any, Any]]:
-    """What to write where: `(dataclass or dict, field or key, checked value)`."""
+    """What to write where: ``(dataclass or dict, field or key, checked value)``."""
     for key, value in changes.items():
         child_path = join(path, str(key))
         child_type = entry_type(target, declared, key)
@@ -108,7 +110,7 @@ def _assignments(target: Any, declared: Any, changes: Mapping[Any, Any], path: s
 
 
 def _current(target: Any, key: Any, value: Any, child_type: Any, path: str) -> Any:
-    """What `key` holds now; `None` for a new key that `target` may take."""
+    """What ``key`` holds now; ``None`` for a new key that ``target`` may take."""
     if is_dataclass_instance(target):
         names, what = field_names(type(target)), f"field of {type(target).__name__}"
         if key in names:

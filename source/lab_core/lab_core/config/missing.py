@@ -10,7 +10,7 @@ from lab_core.errors import IncompleteConfigError
 
 
 class _Missing:
-    """Type of `MISSING`. There is one instance, also after copying and unpickling."""
+    """Type of ``MISSING``. There is one instance, also after copying and unpickling."""
 
     _instance: Self | None = None
 
@@ -30,16 +30,16 @@ class _Missing:
 
 
 MISSING: Final[Any] = _Missing()
-"""Default of a required field. Typed `Any`, so that it fits any annotation."""
+"""Default of a required field. Typed ``Any``, so that it fits any annotation."""
 
 
 def missing_fields(cfg: object) -> list[str]:
-    """Dotted paths of all `MISSING` values in dataclasses, mappings, lists and tuples, e.g. `terms.alive.func`."""
+    """Dotted paths of all ``MISSING`` values in dataclasses, mappings, lists and tuples, e.g. ``terms.alive.func``."""
     return list(_missing_fields(cfg, ""))
 
 
 def check_complete(cfg: object) -> None:
-    """Raise `IncompleteConfigError` naming every value of `cfg` that is still `MISSING`."""
+    """Raise ``IncompleteConfigError`` naming every value of ``cfg`` that is still ``MISSING``."""
     holes = missing_fields(cfg)
     if holes:
         listing = "".join(f"\n  {hole or '(the whole configuration)'}" for hole in holes)
@@ -55,7 +55,7 @@ def _missing_fields(value: object, path: str) -> Iterator[str]:
 
 
 def children(value: object) -> Iterator[tuple[str | int, object]]:
-    """The named (dataclass fields, mapping keys) or numbered (list, tuple) entries of `value`."""
+    """The named (dataclass fields, mapping keys) or numbered (list, tuple) entries of ``value``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield field.name, getattr(value, field.name)
@@ -67,7 +67,7 @@ def children(value: object) -> Iterator[tuple[str | int, object]]:
 
 
 def join(path: str, key: str | int) -> str:
-    """`path` extended by one step: `a` and `b` give `a.b`, `a` and `1` give `a[1]`."""
+    """``path`` extended by one step: ``a`` and ``b`` give ``a.b``, ``a`` and ``1`` give ``a[1]``."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key

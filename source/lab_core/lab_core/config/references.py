@@ -1,4 +1,4 @@
-"""What packages hold, as text: functions and classes, `module:qualname`, and files, `package:path/inside/package`."""
+"""What packages hold, as text: functions and classes (``module:qualname``), files (``package:path/inside/package``)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lab_core.errors import ConfigError, nearest
 
 
 def reference_to(obj: Any) -> str:
-    """`module:qualname` of an importable function or class.
+    """``module:qualname`` of an importable function or class.
 
-    Raises `ConfigError` for what cannot be imported by name again: lambdas, local functions, callable objects.
+    Raises ``ConfigError`` for what cannot be imported by name again: lambdas, local functions, callable objects.
     """
     module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
     if not module or not name:
@@ -32,7 +32,7 @@ def reference_to(obj: Any) -> str:
 
 
 def resolve_reference(reference: str) -> Any:
-    """Import what `module:qualname` names. Raises `ConfigError` saying which part does not exist."""
+    """Import what ``module:qualname`` names. Raises ``ConfigError`` saying which part does not exist."""
     module_name, separator, qualname = reference.partition(":")
     if not (module_name and separator and qualname):
         raise ConfigError(f"{reference!r} is not of the form 'module:name'")
@@ -51,9 +51,9 @@ def resolve_reference(reference: str) -> Any:
 
 
 def package_path(reference: str) -> Path:
-    """The file that `package:path/inside/package` names, which need not exist. The package is not imported.
+    """The file that ``package:path/inside/package`` names, which need not exist. The package is not imported.
 
-    Raises `ConfigError` when there is no such package.
+    Raises ``ConfigError`` when there is no such package.
     """
     package, _, inside = reference.partition(":")
     spec = importlib.util.find_spec(package)

@@ -3,9 +3,9 @@
     !cfg:module:Class {field: value}    a dataclass             !tuple [1, 2]       a tuple
     !ref module:qualname                a function or class     !slice [0, 2, null] a slice
     !enum module:Class.NAME             an enum member          !dtype float32      a torch dtype
-    !path runs/a                        a pathlib.Path          !missing            `MISSING`
+    !path runs/a                        a pathlib.Path          !missing            ``MISSING``
 
-Scalars follow the YAML 1.2 core schema, so that `1e-3` is a number and `on` a string. A file names code to import,
+Scalars follow the YAML 1.2 core schema, so that ``1e-3`` is a number and ``on`` a string. A file names code to import,
 as a script does: load only files that you trust.
 """
 
@@ -70,9 +70,9 @@ _REPRESENTER = yaml.representer.SafeRepresenter()
 
 
 def dump_yaml(cfg: object) -> str:
-    """`cfg` as YAML text that `load_yaml` turns into an equal object.
+    """``cfg`` as YAML text that ``load_yaml`` turns into an equal object.
 
-    Raises `ConfigError` naming the dotted path of a value that has no text form (a lambda, an array, ...).
+    Raises ``ConfigError`` naming the dotted path of a value that has no text form (a lambda, an array, ...).
     """
     try:
         node = _to_node(cfg, "")
@@ -82,7 +82,7 @@ def dump_yaml(cfg: object) -> str:
 
 
 def save_yaml(cfg: object, path: str | os.PathLike[str]) -> None:
-    """Write `dump_yaml(cfg)` to `path`; a reader sees the old file or the new one, never a part."""
+    """Write ``dump_yaml(cfg)`` to ``path``; a reader sees the old file or the new one, never a part."""
     path = Path(path)
     text = dump_yaml(cfg)
     temporary = path.with_name(f".{path.name}.tmp")
@@ -91,9 +91,9 @@ def save_yaml(cfg: object, path: str | os.PathLike[str]) -> None:
 
 
 def load_yaml(source: str | os.PathLike[str]) -> Any:
-    """The object written in `source`: a path, a `str` that ends in `.yaml` or `.yml`, or YAML text.
+    """The object written in ``source``: a path, a ``str`` that ends in ``.yaml`` or ``.yml``, or YAML text.
 
-    Raises `ConfigError` with file, line and dotted path: broken YAML, unknown tags or fields, classes and functions
+    Raises ``ConfigError`` with file, line and dotted path: broken YAML, unknown tags or fields, classes and functions
     that no longer exist, repeated keys.
     """
     if isinstance(source, os.PathLike) or source.endswith((".yaml", ".yml")):
@@ -107,7 +107,7 @@ def load_yaml(source: str | os.PathLike[str]) -> Any:
 
 
 def parse_yaml(text: str, name: str) -> Any:
-    """Like `load_yaml` for YAML `text`; `name` says in errors where it came from."""
+    """Like ``load_yaml`` for YAML ``text``; ``name`` says in errors where it came from."""
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
@@ -123,7 +123,7 @@ def parse_yaml(text: str, name: str) -> Any:
 
 
 def config_hash(cfg: object) -> str:
-    """SHA-256 of `dump_yaml(cfg)`, in hexadecimal: equal for equal configs, in every process."""
+    """SHA-256 of ``dump_yaml(cfg)``, in hexadecimal: equal for equal configs, in every process."""
     return hashlib.sha256(dump_yaml(cfg).encode()).hexdigest()
 
 
