@@ -55,7 +55,7 @@ class Args:
     memory_limit_gib: float = 32.0
     """Of the ring."""
     write_rounds: int = 2
-    """Times that the episodes of all worlds are handed out."""
+    """Times that the episodes of all environments are handed out."""
     write_steps: int = 200
     """Length of the episodes that are written."""
     write_limit_mb: float = 256.0
@@ -253,7 +253,7 @@ def build(args: Args, recorder: RecorderCfg | None = None, episode_steps: int | 
         cfg.recorder = replace(recorder, terms=task_terms(cfg))
     if episode_steps is not None:
         cfg.episode_length_s = episode_steps * cfg.decimation * cfg.physics.dt
-    print(f"Building {args.task} with {args.num_envs} worlds on {args.device} ...", file=sys.stderr)
+    print(f"Building {args.task} with {args.num_envs} environments on {args.device} ...", file=sys.stderr)
     return make_env(cfg, args.device, args.frontend)
 
 

@@ -61,7 +61,7 @@ def check_repeats(cfg, folder: Path, steps: int, scale: float = 1.0, frontend: s
 
 @pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct"])
 @pytest.mark.parametrize("frontend", ["torch", "warp"])
-def test_r17_cartpole_repeats(task, frontend, tmp_path):
+def test_cartpole_repeats(task, frontend, tmp_path):
     check_repeats(task_cfg(task, 4, 0.5), tmp_path, 75, scale=3.0, frontend=frontend)
 
 
@@ -82,7 +82,7 @@ def contents(path: Path) -> tuple[dict, dict[str, np.ndarray]]:
 
 
 @pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct"])
-def test_r19_both_front_ends_write_equal_files(task, tmp_path):
+def test_both_front_ends_write_equal_files(task, tmp_path):
     """From the same states, with the same actions: every attribute, group, array, type and shape, and every whole
     number, is the same; numbers of floating point agree to rounding."""
     for frontend in ("torch", "warp"):
@@ -108,7 +108,7 @@ def test_r19_both_front_ends_write_equal_files(task, tmp_path):
             assert np.array_equal(others[name], value), name
 
 
-def test_r17_a_quadruped_repeats_in_spite_of_commands_pushes_masses_and_wrenches(tmp_path):
+def test_a_quadruped_repeats_in_spite_of_commands_pushes_masses_and_wrenches(tmp_path):
     cfg = task_cfg("Lab-Velocity-Flat-Go2", 4, 0.6)
     cfg.events["push_robot"].interval_range_s = (0.1, 0.2)
     cfg.events["pull"] = EventTermCfg(
@@ -127,7 +127,7 @@ def test_r17_a_quadruped_repeats_in_spite_of_commands_pushes_masses_and_wrenches
     assert masses.unique(dim=0).shape[0] > 1
 
 
-def test_r17_delayed_actuators_repeat_with_what_they_remembered(tmp_path):
+def test_delayed_actuators_repeat_with_what_they_remembered(tmp_path):
     cfg = task_cfg("Lab-Velocity-Flat-Go2", 4, 0.3)
     for actuator in cfg.scene.entities["robot"].actuators.values():
         assert not isinstance(actuator, LSTMActuatorCfg)
@@ -137,7 +137,7 @@ def test_r17_delayed_actuators_repeat_with_what_they_remembered(tmp_path):
     assert lags.unique().numel() > 2
 
 
-def test_r3_recording_changes_nothing_in_a_captured_task():
+def test_recording_changes_nothing_in_a_captured_task():
     cfg = task_cfg("Lab-Velocity-Flat-Go2", 4, 0.4)
     plain = run(cfg.build(), 60)
     cfg.recorder = RecorderCfg(terms=task_terms(cfg))
@@ -152,7 +152,7 @@ def substep_terms() -> dict[str, RecorderTermCfg | None]:
 
 
 @pytest.mark.parametrize("task", ["Lab-Cartpole-Direct", "Lab-Velocity-Flat-AnymalC"])
-def test_r11_all_terms_of_a_task_may_be_part_of_a_graph(task):
+def test_all_terms_of_a_task_may_be_part_of_a_graph(task):
     """On the CPU, where torch cannot be captured, that is the only thing that keeps them between graphs."""
     cfg = task_cfg(task, 2, 0.1)
     cfg.recorder = RecorderCfg(terms=task_terms(cfg))
@@ -168,7 +168,7 @@ def test_r11_all_terms_of_a_task_may_be_part_of_a_graph(task):
 
 
 @pytest.mark.parametrize("task", ["Lab-Cartpole-Direct", "Lab-Velocity-Rough-Go2"])
-def test_r11_terms_of_a_task_read_buffers_that_keep_their_addresses(task):
+def test_terms_of_a_task_read_buffers_that_keep_their_addresses(task):
     """A graph reads where the terms read when it was recorded. Computed anew is the pose relative to the origin."""
     cfg = task_cfg(task, 2, 0.2)
     for actuator in cfg.scene.entities["robot"].actuators.values():
@@ -199,7 +199,7 @@ def test_r11_terms_of_a_task_read_buffers_that_keep_their_addresses(task):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("substeps", [False, True])
 @pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct", "Lab-Velocity-Flat-AnymalC"])
-def test_r11_a_recorded_step_is_one_graph_launch(task, substeps, monkeypatch):
+def test_a_recorded_step_is_one_graph_launch(task, substeps, monkeypatch):
     """Of 4,096 worlds, with all terms of the task, a ring, and episodes that end and are handed on."""
     cfg = task_cfg(task, 4096, 0.5)
     collector = EpisodeCollector()
@@ -223,7 +223,7 @@ def test_r11_a_recorded_step_is_one_graph_launch(task, substeps, monkeypatch):
     ("task", "decimation"), [("Lab-Cartpole", 1), ("Lab-Cartpole", 4), ("Lab-Velocity-Flat-Go2", 4)]
 )
 @pytest.mark.parametrize("frontend", ["torch", "warp"])
-def test_r16_every_step_is_one_row_with_an_axis_of_its_substeps(task, decimation, frontend):
+def test_every_step_is_one_row_with_an_axis_of_its_substeps(task, decimation, frontend):
     """Also of a recorder that comes when the step has been recorded; the last substep is the one that the step ends
     with."""
     cfg = task_cfg(task, 4, 0.4)
@@ -279,11 +279,11 @@ def recorded_effort_entered_the_solver() -> bool:
     return torch.allclose(recorded, expected, atol=1e-2)
 
 
-def test_r7_the_recorded_effort_entered_the_solver():
+def test_the_recorded_effort_entered_the_solver():
     assert recorded_effort_entered_the_solver()
 
 
-def test_r7_mutation_an_effort_copied_behind_the_solver_is_noticed(monkeypatch):
+def test_mutation_an_effort_copied_behind_the_solver_is_noticed(monkeypatch):
     """Eagerly, with the copy moved behind the solver step, where the effort of the new state is read."""
     monkeypatch.setenv("LAB_CAPTURE", "0")
     solve, read_effort = NewtonBackend._solve, Entity.read_effort

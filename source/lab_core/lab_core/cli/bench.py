@@ -84,8 +84,8 @@ def _show(timing: StepTiming) -> None:
         ("environment steps per second", f"{timing.env_steps_per_s:,.0f}"),
         ("graph launches per step", launches),
         *(("between the graphs", island) for island in timing.islands),
-        ("worlds reset", f"{timing.resets:,} in {timing.steps:,} steps"),
-        ("overflows, non-finite worlds", "none"),
+        ("environments reset", f"{timing.resets:,} in {timing.steps:,} steps"),
+        ("overflows, non-finite environments", "none"),
     ]
     print_table(("what", "value"), rows)
 

@@ -96,7 +96,9 @@ def info(argv: list[str]) -> int:
             print_table(("key", "shape", "type"), _keys(dataset))
         if args.episodes:
             print()
-            print_table(("episode", "world", "number", "start", "steps", "end", "success", "label"), _episodes(dataset))
+            print_table(
+                ("episode", "environment", "number", "start", "steps", "end", "success", "label"), _episodes(dataset)
+            )
         if args.config:
             print()
             print(dataset.config or "(no configuration)")

@@ -46,9 +46,9 @@ def check_recording(dataset: RecordedDataset, report: Callable[[int], None] = la
         same[content.digest()].append(info)
         report(index + 1)
     for info, *others in same.values():
-        if others and info.env_id >= 0:  # other programs do not tell worlds apart
+        if others and info.env_id >= 0:  # other programs do not tell environments apart
             problems.append(
-                f"Episode {info.episode_index} of world {info.env_id} with seed {info.seed} is there "
+                f"Episode {info.episode_index} of environment {info.env_id} with seed {info.seed} is there "
                 f"{1 + len(others)} times."
             )
     return problems

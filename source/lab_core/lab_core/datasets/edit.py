@@ -39,8 +39,8 @@ def merge(sources: Sequence[RecordedDataset], output: Path, report: Report = lam
 
 
 def common_config(sources: Sequence[RecordedDataset]) -> str:
-    """Returns the configuration of recordings that differ in seed and number of worlds alone, which each episode tells
-    or does not need: that of the first; empty where they differ in more."""
+    """Returns the configuration of recordings that differ in seed and number of environments alone, which each episode
+    tells or does not need: that of the first; empty where they differ in more."""
     first, *others = (_SEED_AND_SIZE.sub("", source.config) for source in sources)
     return sources[0].config if all(other == first for other in others) else ""
 

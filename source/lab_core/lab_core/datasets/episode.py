@@ -14,9 +14,9 @@ class EpisodeInfo:
     """Where an episode comes from and how it ended."""
 
     env_id: int
-    """World."""
+    """Environment."""
     episode_index: int
-    """Episodes with at least one step that this world had before."""
+    """Episodes with at least one step that this environment had before."""
     start_step: int
     """Environment step in which the first kept step was made."""
     length: int

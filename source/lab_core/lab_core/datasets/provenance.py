@@ -63,7 +63,8 @@ def describe(env: Env, env_name: str) -> Provenance:
 
 def physics_fingerprint(env: Env) -> str:
     """SHA-256 of what decides how the robots move: physics settings and timing, entities with their actuators, ground,
-    names, and the properties that the model was built with. Terrain, sensors and the number of worlds are left out."""
+    names, and the properties that the model was built with. Terrain, sensors and the number of environments are left
+    out."""
     scene = env.cfg.scene
     digest = hashlib.sha256()
     for part in (env.cfg.physics, env.cfg.decimation, scene.ground, scene.entities):

@@ -16,7 +16,7 @@ Phase = Literal["pre_step", "pre_physics", "post_physics", "post_step", "post_re
 ``pre_step``: the action is taken over, nothing has moved: the observation that the policy was given, the action, the
 state before the step. ``pre_physics``: joint targets are written, the physics is about to run. ``post_physics``: it has
 run, all substeps of it. ``post_step``: terminations and rewards are known, nothing has been reset: the next state, also
-of worlds that are done. ``post_reset``: once per episode, when it begins.
+of environments that are done. ``post_reset``: once per episode, when it begins.
 """
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
@@ -40,7 +40,7 @@ class RecorderTermCfg(TermCfg):
 
 @dataclass(kw_only=True)
 class RetentionCfg:
-    """Keeps the running episode of every world in a ring, until it has ended and been handed on."""
+    """Keeps the running episode of every environment in a ring, until it has ended and been handed on."""
 
     max_episode_length: int | None = None
     """Steps that are kept of an episode. None: the environment's ``max_episode_length``."""

@@ -36,10 +36,10 @@ class RecorderManager(RecorderHooks):
     """Copies what its terms return into buffers of its own, for consumers, a ring of episodes, and files.
 
     It draws nothing at random and changes nothing outside itself: a recorded run is the run, bit for bit. Per step it
-    works on the device alone, in place; the host learns of ended episodes from one byte per world
+    works on the device alone, in place; the host learns of ended episodes from one byte per environment
     (:class:`EndMonitor`), gathers them and hands them to the sinks.
 
-    Recording begins when it is built, in the present state of every world.
+    Recording begins when it is built, in the present state of every environment.
 
     Args:
         cfg: What to record; a deep copy is kept.
@@ -119,22 +119,23 @@ class RecorderManager(RecorderHooks):
         self._retained("add_sink").sinks.append(sink)
 
     def get_episode(self, env_id: int) -> Episode:
-        """Returns the running episode of a world so far, as a copy that nothing changes any more. Waits for the device.
+        """Returns the running episode of an environment so far, as a copy that nothing changes any more. Waits for the
+        device.
 
         A consumer gets the steps before the one that it is called in.
 
         Raises:
             RecorderError: nothing is retained, or the recorder is closed.
-            IndexError: there is no such world.
+            IndexError: there is no such environment.
         """
         return self._retained("get_episode").running_episode(env_id)
 
     def add_to_episodes(self, key: str, value: Any, selection: EnvSelection = None) -> torch.Tensor:
-        """Adds a value to the latest step of the selected worlds' episodes.
+        """Adds a value to the latest step of the selected environments' episodes.
 
         A key that no term records is stored from its first call on; ``valid/<key>`` tells the steps that have it.
-        Worlds whose episode has no step yet are left out. The last step of an episode can be reached by a consumer, not
-        after ``step()`` has returned: the episode has been handed on by then.
+        Environments whose episode has no step yet are left out. The last step of an episode can be reached by a
+        consumer, not after ``step()`` has returned: the episode has been handed on by then.
 
         Args:
             key: ``/`` nests.
@@ -142,7 +143,7 @@ class RecorderManager(RecorderHooks):
             selection: Environments: bool mask (N,), indices, or None for all.
 
         Returns:
-            (N,) bool, worlds that were written to.
+            (N,) bool, environments that were written to.
 
         Raises:
             RecorderError: the shape is wrong, a term records the key, nothing is retained, or it is closed.
@@ -154,7 +155,7 @@ class RecorderManager(RecorderHooks):
         return mask
 
     def set_success_to_episodes(self, success: Any, selection: EnvSelection = None) -> None:
-        """Decides whether the running episodes of the selected worlds succeed, whatever the success term says.
+        """Decides whether the running episodes of the selected environments succeed, whatever the success term says.
 
         Args:
             success: bool, or (N,) bool.
@@ -280,7 +281,7 @@ class RecorderManager(RecorderHooks):
         self._step_open = False
 
     def _begin_anew(self) -> None:
-        """After a rebuild of the physics, which put all worlds into their default state."""
+        """After a rebuild of the physics, which put all environments into their default state."""
         if not self._closed:
             everywhere = torch.ones_like(self._marked)
             self.interrupt(everywhere)
@@ -290,7 +291,7 @@ class RecorderManager(RecorderHooks):
         self._run("record_post_reset", mask)
 
     def _begin_marked(self, mask: torch.Tensor) -> None:
-        """Begins episodes in the worlds of ``mask`` (N,) bool with what was written for ``post_reset``."""
+        """Begins episodes in the environments of ``mask`` (N,) bool with what was written for ``post_reset``."""
         self._buffers.begin(mask)
         if self._retention is not None:
             masked_copy_(self._marked, False, mask)

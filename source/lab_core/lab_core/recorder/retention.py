@@ -24,7 +24,7 @@ from lab_core.recorder.transition import TransitionBuffers, check_key, check_val
 LAG = 4
 """Steps that the host may be behind a GPU in knowing which episodes have ended."""
 BATCH_BYTES = 64 * 2**20
-"""Episodes are handed on in batches of about this size: a common time-out of all worlds needs no second ring."""
+"""Episodes are handed on in batches of about this size: a common time-out of all environments needs no second ring."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +79,14 @@ class Retention:
     def description(self) -> str:
         """What is kept and what memory it takes."""
         return (
-            f"{len(self._buffers.fields)} keys, up to {self.capacity} steps of {self._env.num_envs} worlds, "
+            f"{len(self._buffers.fields)} keys, up to {self.capacity} steps of {self._env.num_envs} environments, "
             f"{_size(self.ring.num_bytes)} on {self._env.device}"
         )
 
     # On the device --------------------------------------------------------------------------------------------------
 
     def add_values(self, key: str, value: Any, mask: torch.Tensor) -> bool:
-        """Writes values (N, ...) below ``key`` into the latest step of the worlds of ``mask`` (N,) bool.
+        """Writes values (N, ...) below ``key`` into the latest step of the environments of ``mask`` (N,) bool.
 
         Returns:
             Whether the ring has grown by a key.
@@ -121,16 +121,16 @@ class Retention:
         for sink in self.sinks:
             sink.check()
         if self._cfg.on_overflow == "error" and too_long.any():
-            worlds = np.flatnonzero(too_long)
+            env_ids = np.flatnonzero(too_long)
             raise RecorderError(
-                f"the episodes of worlds {worlds[:8].tolist()}{' ...' if len(worlds) > 8 else ''} are longer than the "
-                f"{self.capacity} steps that the recorder keeps; raise recorder.retention.max_episode_length, or set "
-                "its on_overflow to 'drop_oldest'."
+                f"the episodes of environments {env_ids[:8].tolist()}{' ...' if len(env_ids) > 8 else ''} are longer "
+                f"than the {self.capacity} steps that the recorder keeps; raise recorder.retention.max_episode_length, "
+                "or set its on_overflow to 'drop_oldest'."
             )
 
     def settle(self, success: torch.Tensor) -> None:
         """Counts the step that an error cut off, if the ring holds it, and ends all running episodes, incomplete: their
-        worlds may have moved on unrecorded. Waits for the device."""
+        environments may have moved on unrecorded. Waits for the device."""
         if int(self.ring.cursor) != self._monitor.pushed % self.ring.num_slots:
             self._monitor.push(torch.zeros_like(success, dtype=torch.int32))
         self.interrupt(torch.ones_like(success), success)
@@ -140,22 +140,22 @@ class Retention:
         self._starts = self.ring.beginnings.cpu().numpy().copy()
 
     def interrupt(self, mask: torch.Tensor, success: torch.Tensor) -> None:
-        """Ends the running episodes of the worlds of ``mask`` (N,) bool, incomplete. Waits for the device."""
+        """Ends the running episodes of the environments of ``mask`` (N,) bool, incomplete. Waits for the device."""
         self._export_ended(wait=True)
         interrupted = mask.cpu().numpy()
         has_steps = self._begun < self._monitor.pushed
         self._starts[interrupted & ~has_steps] += 1
-        worlds = np.flatnonzero(interrupted & has_steps)
-        codes = success.cpu().numpy()[worlds] * SUCCESS
-        self._export(worlds, self._monitor.pushed - 1, codes, complete=False)
+        env_ids = np.flatnonzero(interrupted & has_steps)
+        codes = success.cpu().numpy()[env_ids] * SUCCESS
+        self._export(env_ids, self._monitor.pushed - 1, codes, complete=False)
         self._first_step = self._env.step_count - self._monitor.pushed  # a loaded state brings its own
 
-    def running_episode(self, world: int) -> Episode:
-        """Returns a copy of the running episode of a world."""
-        if not 0 <= world < self._env.num_envs:
-            raise IndexError(f"There are {self._env.num_envs} worlds; got {world}.")
+    def running_episode(self, env_id: int) -> Episode:
+        """Returns a copy of the running episode of an environment."""
+        if not 0 <= env_id < self._env.num_envs:
+            raise IndexError(f"There are {self._env.num_envs} environments; got {env_id}.")
         self._export_ended(wait=True)
-        infos = self._infos(np.array([world]), self._monitor.pushed - 1, np.zeros(1, np.int32), complete=False)
+        infos = self._infos(np.array([env_id]), self._monitor.pushed - 1, np.zeros(1, np.int32), complete=False)
         (episode,) = self._gather(infos, self._monitor.pushed - 1, self._starts)
         return episode
 
@@ -181,21 +181,21 @@ class Retention:
             self.settle(success)
 
     def _export_ended(self, wait: bool = False) -> np.ndarray:
-        """Exports what has ended. Returns (N,) bool, worlds whose episodes outgrew the ring."""
+        """Exports what has ended. Returns (N,) bool, environments whose episodes outgrew the ring."""
         too_long = np.zeros(self._env.num_envs, bool)
         for step, codes in self._monitor.take(wait):
             too_long |= step - self._begun >= self.capacity
-            worlds = np.flatnonzero(codes)
-            if len(worlds):
-                self._export(worlds, step, codes[worlds], complete=True)
+            env_ids = np.flatnonzero(codes)
+            if len(env_ids):
+                self._export(env_ids, step, codes[env_ids], complete=True)
         return too_long
 
-    def _export(self, worlds: np.ndarray, last_step: int, codes: np.ndarray, complete: bool) -> None:
-        """Ends the running episodes of ``worlds`` and hands them on; ended they are, also where a sink fails."""
-        infos, starts = self._infos(worlds, last_step, codes, complete), self._starts.copy()
-        self._begun[worlds] = last_step + 1
-        self._starts[worlds] += 1
-        self._episodes[worlds] += 1
+    def _export(self, env_ids: np.ndarray, last_step: int, codes: np.ndarray, complete: bool) -> None:
+        """Ends the running episodes of ``env_ids`` and hands them on; ended they are, also where a sink fails."""
+        infos, starts = self._infos(env_ids, last_step, codes, complete), self._starts.copy()
+        self._begun[env_ids] = last_step + 1
+        self._starts[env_ids] += 1
+        self._episodes[env_ids] += 1
         self._tally["ended"] += len(infos)
         self._tally["successful"] += sum(info.success for info in infos)
         self._tally["interrupted"] += 0 if complete else len(infos)
@@ -205,15 +205,15 @@ class Retention:
                 sink.write(self._gather(part, last_step, starts))
         self._tally["exported"] += sum(map(any, zip(*wanted, strict=True)))
 
-    def _infos(self, worlds: np.ndarray, last_step: int, codes: np.ndarray, complete: bool) -> list[EpisodeInfo]:
+    def _infos(self, env_ids: np.ndarray, last_step: int, codes: np.ndarray, complete: bool) -> list[EpisodeInfo]:
         infos = []
-        for world, code in zip(worlds.tolist(), codes.tolist(), strict=True):
-            steps = last_step - int(self._begun[world]) + 1
+        for env_id, code in zip(env_ids.tolist(), codes.tolist(), strict=True):
+            steps = last_step - int(self._begun[env_id]) + 1
             kept = min(steps, self.capacity)
             infos.append(
                 EpisodeInfo(
-                    env_id=world,
-                    episode_index=int(self._episodes[world]),
+                    env_id=env_id,
+                    episode_index=int(self._episodes[env_id]),
                     start_step=self._first_step + last_step - kept + 1,
                     length=kept,
                     dropped_steps=steps - kept,
@@ -240,18 +240,18 @@ class Retention:
             yield part
 
     def _gather(self, infos: Sequence[EpisodeInfo], last_step: int, starts: np.ndarray) -> EpisodeBatch:
-        worlds = [info.env_id for info in infos]
+        env_ids = [info.env_id for info in infos]
         steps, initial = self.ring.gather(
-            worlds, [last_step] * len(infos), [info.length for info in infos], starts[worlds].tolist()
+            env_ids, [last_step] * len(infos), [info.length for info in infos], starts[env_ids].tolist()
         )
         return EpisodeBatch(infos, steps, initial)
 
     def _check_memory(self, size: int) -> None:
         if size > self._cfg.memory_limit_gib * 2**30:
             raise RecorderError(
-                f"the recorder would keep {_size(size)} ({self.capacity} steps of {self._env.num_envs} worlds), more "
-                f"than recorder.retention.memory_limit_gib = {self._cfg.memory_limit_gib:g}; record fewer worlds or "
-                "keys, set max_episode_length, or raise the limit."
+                f"the recorder would keep {_size(size)} ({self.capacity} steps of {self._env.num_envs} environments), "
+                f"more than recorder.retention.memory_limit_gib = {self._cfg.memory_limit_gib:g}; record fewer "
+                "environments or keys, set max_episode_length, or raise the limit."
             )
 
 

@@ -1,4 +1,4 @@
-"""The latest steps of all worlds, in one ring on the device."""
+"""The latest steps of all environments, in one ring on the device."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class _Block:
 class EpisodeRing:
     """Keeps the packed rows of the latest ``T`` steps, and how the present episodes began.
 
-    All worlds step together, so that one slot of the ring is one step of all of them. Everything that happens in a step
-    runs on the device, at fixed addresses, without asking the host: :meth:`insert` and :meth:`start_episodes` may be
-    part of a recorded graph.
+    All environments step together, so that one slot of the ring is one step of all of them. Everything that happens in
+    a step runs on the device, at fixed addresses, without asking the host: :meth:`insert` and :meth:`start_episodes`
+    may be part of a recorded graph.
 
     Args:
         step_layout: What a row of a step holds.
         step_rows: (N, W) int64, read at every :meth:`insert`.
         initial_layout: What a row of a beginning holds.
-        initial_rows: (N, W') int64, how the running episode of every world began; read at every
+        initial_rows: (N, W') int64, how the running episode of every environment began; read at every
             :meth:`start_episodes`.
         capacity: Steps of an episode that can be read.
         lag: Steps after the end of an episode for which it can still be read.
@@ -54,7 +54,7 @@ class EpisodeRing:
     ) -> None:
         self.capacity = capacity
         self.num_slots = capacity + lag
-        # A world can begin lag + 1 more episodes before the host looks at one that has ended.
+        # An environment can begin lag + 1 more episodes before the host looks at one that has ended.
         self.num_starts = lag + 2
         self.num_envs = len(step_rows)
         self.device = step_rows.device
@@ -68,7 +68,7 @@ class EpisodeRing:
             self.length = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
             """(N,) steps of the running episode, also those that were overwritten."""
             self._start = torch.full_like(self.length, -1)
-            self._worlds = torch.arange(self.num_envs, device=self.device)
+            self._env_ids = torch.arange(self.num_envs, device=self.device)
 
     @property
     def steps(self) -> dict[str, torch.Tensor]:
@@ -82,7 +82,7 @@ class EpisodeRing:
 
     @property
     def beginnings(self) -> torch.Tensor:
-        """(N,) int64, episodes that each world has begun before the running one."""
+        """(N,) int64, episodes that each environment has begun before the running one."""
         return self._start
 
     @property
@@ -100,14 +100,14 @@ class EpisodeRing:
         self._add_block(layout, layout.allocate(self.num_envs, device=self.device))
 
     def insert(self) -> None:
-        """Appends a step of all worlds: one copy of the packed rows into the slot of the cursor."""
+        """Appends a step of all environments: one copy of the packed rows into the slot of the cursor."""
         for block in self._blocks:
             block.rows.index_copy_(0, self.cursor, block.source[None])
         torch._foreach_add_((self.cursor, self.length), 1)
         self.cursor.remainder_(self.num_slots)
 
     def amend(self, key: str, value: torch.Tensor, mask: torch.Tensor) -> None:
-        """Writes ``value`` (N, ...) into the latest step of the worlds of ``mask`` (N,) bool."""
+        """Writes ``value`` (N, ...) into the latest step of the environments of ``mask`` (N,) bool."""
         slot = (self.cursor - 1).remainder_(self.num_slots)
         for name, new in ((key, value), (VALID + key, mask)):
             view = self.steps[name]
@@ -115,32 +115,32 @@ class EpisodeRing:
             view.index_copy_(0, slot, masked_copy_(row, new, mask)[None])
 
     def start_episodes(self, mask: torch.Tensor) -> None:
-        """Begins an episode in the worlds of ``mask`` (N,) bool, whose initial rows are new."""
+        """Begins an episode in the environments of ``mask`` (N,) bool, whose initial rows are new."""
         self._start.add_(mask)
-        # Rows of other worlds are written too, with what is there: the beginning of their running episode.
-        self._initial_rows.index_put_((self._start.remainder(self.num_starts), self._worlds), self._initial_source)
+        # Rows of other environments are written too, with what is there: the beginning of their running episode.
+        self._initial_rows.index_put_((self._start.remainder(self.num_starts), self._env_ids), self._initial_source)
         masked_copy_(self.length, 0, mask)
 
     def gather(
-        self, worlds: Sequence[int], last_steps: Sequence[int], lengths: Sequence[int], starts: Sequence[int]
+        self, env_ids: Sequence[int], last_steps: Sequence[int], lengths: Sequence[int], starts: Sequence[int]
     ) -> tuple[list[PackedRows], PackedRows]:
         """Returns owned copies of episodes, one behind the other.
 
         Args:
-            worlds: World of each episode.
+            env_ids: Environment of each episode.
             last_steps: Number of its last step, counted in calls of :meth:`insert` from 0.
             lengths: Its steps, at most ``capacity``.
-            starts: Which beginning of that world it had, counted in calls of :meth:`start_episodes` from 0.
+            starts: Which beginning of that environment it had, counted in calls of :meth:`start_episodes` from 0.
 
         Returns:
             Rows (sum of lengths, W), and rows (episodes, W').
         """
-        world, last, length, start = (np.asarray(x, dtype=np.int64) for x in (worlds, last_steps, lengths, starts))
+        env_id, last, length, start = (np.asarray(x, dtype=np.int64) for x in (env_ids, last_steps, lengths, starts))
         first_rows = np.cumsum(length) - length
         within = np.arange(length.sum()) - np.repeat(first_rows, length)
         slot = (np.repeat(last - length + 1, length) + within) % self.num_slots
-        step_rows = self._index(slot * self.num_envs + np.repeat(world, length))
-        start_rows = self._index(start % self.num_starts * self.num_envs + world)
+        step_rows = self._index(slot * self.num_envs + np.repeat(env_id, length))
+        start_rows = self._index(start % self.num_starts * self.num_envs + env_id)
         with torch.inference_mode(False), torch.no_grad():
             steps = [
                 PackedRows(block.layout, block.rows.flatten(0, 1).index_select(0, step_rows)) for block in self._blocks

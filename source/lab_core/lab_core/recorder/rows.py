@@ -1,4 +1,4 @@
-"""Quantities of several shapes and types, packed into one row of 8-byte words per world.
+"""Quantities of several shapes and types, packed into one row of 8-byte words per environment.
 
 Packed rows are copied, selected and brought to the host in one piece, whatever they hold.
 """
@@ -24,7 +24,7 @@ class RecordField:
 
     key: str
     shape: tuple[int, ...]
-    """Of one world."""
+    """Of one environment."""
     dtype: torch.dtype
     phase: Phase
     masked: bool = False

@@ -61,7 +61,8 @@ def external_wrenches(env: Env) -> Values:
 
 @declare(capturable=True)
 def scene_state(env: Env) -> Values:
-    """Any phase: the state of every entity as in :meth:`Scene.get_state`, positions relative to the world's origin."""
+    """Any phase: the state of every entity as in :meth:`Scene.get_state`, positions relative to the environment's
+    origin."""
     state = {}
     for name in env.scene:
         data = env.scene[name].data
@@ -108,7 +109,7 @@ class SubstepEfforts(ManagerTermBase):
 
 class SubstepStates(ManagerTermBase):
     """``post_physics``: the states (N, K, ...) that the K substeps led to, as :func:`scene_state` gives one; the last
-    one is that of the step, except in a world that went non-finite."""
+    one is that of the step, except in an environment that went non-finite."""
 
     capturable = True
     _names: ClassVar[dict[str, str]] = {
@@ -203,8 +204,8 @@ def dones(env: Env) -> torch.Tensor:
 class InitialConditions(ManagerTermBase):
     """``post_reset``: what decides an episode besides the state, so that it can be repeated.
 
-    The world's origin, every root pose in the world frame (in full precision), what the actuators remember (delayed
-    targets, lags, networks) and the physical properties that can be randomised.
+    The environment's origin, every root pose in the world frame (in full precision), what the actuators remember
+    (delayed targets, lags, networks) and the physical properties that can be randomised.
     """
 
     capturable = True

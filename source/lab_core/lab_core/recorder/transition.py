@@ -1,4 +1,4 @@
-"""The buffers that hold one step of every world."""
+"""The buffers that hold one step of every environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab_core.recorder.rows import VALID, RecordField, RowLayout, number_type
 
 
 class MaskedRows(NamedTuple):
-    """A value that a term has only for some worlds."""
+    """A value that a term has only for some environments."""
 
     value: torch.Tensor
     """(N, ...)."""
@@ -35,7 +35,7 @@ class Transition:
     truncated: torch.Tensor
     """(N,) bool."""
     done: torch.Tensor
-    """(N,) bool, either of them: the world is about to be reset."""
+    """(N,) bool, either of them: the environment is about to be reset."""
     step: int = 0
     """Steps recorded before this one."""
 
@@ -63,7 +63,7 @@ class TransitionBuffers:
         """Notes a field for every tensor in ``value``, which is shaped like what :meth:`checked` will take.
 
         Raises:
-            RecorderError: a value has no row per world, or a key is taken or contains another.
+            RecorderError: a value has no row per environment, or a key is taken or contains another.
         """
         for name, leaf in flatten(key, value):
             masked = isinstance(leaf, MaskedRows)
@@ -81,7 +81,7 @@ class TransitionBuffers:
         self.step_rows = self.step_layout.allocate(self._num_envs, device=self._device)
         """(N, W) what the present step holds."""
         self.initial_rows = self.initial_layout.allocate(self._num_envs, device=self._device)
-        """(N, W') what held when the present episode of each world began."""
+        """(N, W') what held when the present episode of each environment began."""
         self._new_initial_rows = torch.zeros_like(self.initial_rows)
         steps = self.step_layout.views(self.step_rows)
         self._values.update(self.initial_layout.views(self.initial_rows) | steps)
@@ -130,7 +130,7 @@ class TransitionBuffers:
                 torch.cat([self._as_numbers(name, plain[name]) for name in names], dim=1, out=numbers)
 
     def begin(self, mask: torch.Tensor) -> None:
-        """Takes over what was written for ``post_reset`` in the worlds of ``mask`` (N,) bool."""
+        """Takes over what was written for ``post_reset`` in the environments of ``mask`` (N,) bool."""
         masked_copy_(self.initial_rows, self._new_initial_rows, mask)
 
     def poison(self) -> None:
@@ -172,8 +172,8 @@ def check_key(key: str, others: Iterable[str]) -> None:
 def check_values(
     key: str, value: Any, num_envs: int, device: torch.device, declared: RecordField | None = None
 ) -> None:
-    """Raises :class:`RecorderError` unless ``value`` is a tensor on ``device`` with a row per world, and fits what was
-    declared for the key before. Costs no device time."""
+    """Raises :class:`RecorderError` unless ``value`` is a tensor on ``device`` with a row per environment, and fits
+    what was declared for the key before. Costs no device time."""
     shape = "..." if declared is None else ", ".join(map(str, declared.shape))
     rows = f"({num_envs}, {shape})" if shape else f"({num_envs},)"
     if not isinstance(value, torch.Tensor) or value.dim() == 0 or value.shape[0] != num_envs:

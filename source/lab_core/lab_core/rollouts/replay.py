@@ -30,7 +30,7 @@ class Mismatch:
     episode: str
     """File and name."""
     env_id: int
-    """World that was recorded."""
+    """Environment that was recorded."""
     step: int
     key: str
     component: tuple[int, ...]
@@ -40,7 +40,7 @@ class Mismatch:
     def __str__(self) -> str:
         place = f"{self.key}{list(self.component)}"
         return (
-            f"step {self.step}, {place}, world {self.env_id} ({self.episode}): recorded {self.recorded:.9g}, "
+            f"step {self.step}, {place}, environment {self.env_id} ({self.episode}): recorded {self.recorded:.9g}, "
             f"repeated {self.repeated:.9g}"
         )
 
@@ -88,13 +88,13 @@ def replay_episodes(
 ) -> ReplayReport:
     """Repeats episodes from their initial states and actions, and compares the states after every step.
 
-    Only actions, actuators and physics run: no terminations, resets, commands or events. What was done to the worlds
-    from outside is taken from the recording: physical properties, pushes (where ``pre_states`` differ from the states
-    before them) and ``external_wrenches``.
+    Only actions, actuators and physics run: no terminations, resets, commands or events. What was done to the
+    environments from outside is taken from the recording: physical properties, pushes (where ``pre_states`` differ from
+    the states before them) and ``external_wrenches``.
 
     Args:
         dataset: The recording.
-        env: See :func:`build_replay_env`. As many episodes as it has worlds run at once.
+        env: See :func:`build_replay_env`. As many episodes as it has environments run at once.
         episodes: Indices of the episodes.
         tolerance: Largest ``|repeated - recorded| / (1 + |recorded|)``, in SI units.
         after_step: Called after every step, for pictures, with the number of steps so far, over all episodes.
@@ -113,7 +113,7 @@ def replay_episodes(
 
 
 class _Rerun:
-    """Episodes side by side, one in each of the first worlds."""
+    """Episodes side by side, one in each of the first environments."""
 
     def __init__(self, dataset: RecordedDataset, env: RLEnv, episodes: Sequence[int]) -> None:
         self._env = env
@@ -149,7 +149,7 @@ class _Rerun:
         report.episodes += len(self._episodes)
 
     def _begin(self) -> None:
-        """Puts the first worlds into the state in which the episodes began."""
+        """Puts the first environments into the state in which the episodes began."""
         env, used = self._env, len(self._episodes)
         conditions = self._rows_at_start(_CONDITIONS)
         if "env_origin" in conditions:
@@ -186,7 +186,7 @@ class _Rerun:
                 env.physics.notify(name, *changed)
 
     def _disturb(self, step: int) -> None:
-        """Sets the state of worlds that were pushed between two steps."""
+        """Sets the state of environments that were pushed between two steps."""
         env, used = self._env, len(self._episodes)
         if not self._before:
             return
@@ -233,12 +233,12 @@ class _Rerun:
                 running.discard(row)
 
     def _stacked(self, key: str) -> torch.Tensor:
-        """(steps, N, ...); zero in worlds without an episode and after its end."""
+        """(steps, N, ...); zero in environments without an episode and after its end."""
         sample = self._episodes[0].steps[key]
         size = (max(len(episode) for episode in self._episodes), self._env.num_envs, *sample.shape[1:])
         rows = torch.zeros(size, dtype=sample.dtype, device=self._env.device)
-        for world, episode in enumerate(self._episodes):
-            rows[: len(episode), world] = episode.steps[key]
+        for env_id, episode in enumerate(self._episodes):
+            rows[: len(episode), env_id] = episode.steps[key]
         return rows
 
     def _rows_at_start(self, prefix: str) -> dict[str, torch.Tensor]:

@@ -203,7 +203,7 @@ def test_the_command_prints_a_table_and_writes_a_file(tmp_path, capsys):
         "step / physics alone ",
         "stages / physics stage ",
         "host, until",
-        "worlds reset ",
+        "environments reset ",
     ):
         assert any(line.startswith(start) for line in lines), start
     result = json.loads(path.read_text())

@@ -162,7 +162,7 @@ class TestStoppedPrograms:
         assert [info.length for info in dataset.infos] == [5] * 4 and not dataset.notices
 
     @pytest.mark.slow
-    def test_r10_killed_at_random_points(self, tmp_path):
+    def test_killed_at_random_points(self, tmp_path):
         """Every finished file is whole, episodes are numbered without a gap, and a new run goes on from there."""
         generator = random.Random(0)
         before = 0

@@ -54,13 +54,13 @@ def run(env, steps: int) -> None:
 
 
 def record(folder: Path, steps: int = 12, **changes) -> None:
-    """Records two worlds for so many steps; their episodes have five."""
+    """Records two environments for so many steps; their episodes have five."""
     env = make(folder, **changes)
     run(env, steps)
     env.close()
 
 
-def test_r1_layout(tmp_path):
+def test_layout(tmp_path):
     """Groups, types, shapes and attributes of a file, as Isaac Lab and robomimic know them, and ours beside them."""
     record(tmp_path, label="sway", terms=action_state_terms())
     with h5py.File(tmp_path / "dataset-00000.hdf5") as file:
@@ -95,7 +95,7 @@ def test_r1_layout(tmp_path):
         assert file["data/demo_0"].attrs["truncated"] and file["data/demo_0"].attrs["success"].dtype == bool
 
 
-def test_r1_what_robomimic_does_with_a_file_works(tmp_path):
+def test_what_robomimic_does_with_a_file_works(tmp_path):
     record(tmp_path, terms=transition_terms())
     with h5py.File(tmp_path / "dataset-00000.hdf5", "r") as f:
         demos = sorted(f["data"].keys(), key=lambda name: int(name[5:]))
@@ -122,7 +122,7 @@ def test_r1_what_robomimic_does_with_a_file_works(tmp_path):
         ),
     ],
 )
-def test_r2_read_values_are_those_that_were_recorded(tmp_path, device):
+def test_read_values_are_those_that_were_recorded(tmp_path, device):
     env = make(tmp_path, terms=transition_terms(), device=device)
     collector = EpisodeCollector()
     env.recorder_manager.retention.sinks.append(collector)
@@ -197,7 +197,7 @@ def test_a_configuration_that_has_no_text_form_is_left_out_with_a_notice(tmp_pat
     assert RecordedDataset(tmp_path).config == ""
 
 
-def test_r20_episodes_are_read_in_the_order_of_writing(tmp_path):
+def test_episodes_are_read_in_the_order_of_writing(tmp_path):
     terms: dict = {"x": RecorderTermCfg(func=lambda env: env.episode_length_buf + 0, phase="post_step")}
     env = make(tmp_path, steps=1, num_envs=40, terms=terms, shard_megabytes=0.0004)
     run(env, 30)
@@ -213,7 +213,7 @@ def test_r20_episodes_are_read_in_the_order_of_writing(tmp_path):
 class TestModes:
     def record(self, folder: Path, mode: str) -> ManagerBasedRLEnv:
         cfg = analytic_cartpole_env_cfg(4, episode_length_s=3 / 60)
-        cfg.terminations["success"] = TerminationTermCfg(func=first_world_at_the_end)
+        cfg.terminations["success"] = TerminationTermCfg(func=first_environment_at_the_end)
         cfg.recorder = RecorderCfg(terms=action_state_terms(), dataset=DatasetCfg(folder=folder, mode=mode))  # pyright: ignore[reportArgumentType]
         env = cfg.build()
         run(env, 7)
@@ -222,7 +222,7 @@ class TestModes:
         return env
 
     @pytest.mark.parametrize(("mode", "exported"), [("all", 8), ("successful", 2), ("separate", 8)])
-    def test_r14_counts_add_up(self, tmp_path, mode, exported):
+    def test_counts_add_up(self, tmp_path, mode, exported):
         self.record(tmp_path, mode)
         counts = self.counts
         assert (counts.ended, counts.successful, counts.failed, counts.running) == (8, 2, 6, 4)
@@ -243,12 +243,12 @@ class TestModes:
             self.record(tmp_path, "none")
 
 
-def first_world_at_the_end(env) -> torch.Tensor:
+def first_environment_at_the_end(env) -> torch.Tensor:
     return (torch.arange(env.num_envs) == 0) & (env.episode_length_buf == env.max_episode_length)
 
 
 class TestExistingFiles:
-    def test_r15_a_recording_is_not_overwritten_by_accident(self, tmp_path):
+    def test_a_recording_is_not_overwritten_by_accident(self, tmp_path):
         record(tmp_path)
         before = (tmp_path / "dataset-00000.hdf5").read_bytes()
         with pytest.raises(RecorderError, match=r"already holds a recording 'dataset' \(1 files\); choose another"):
@@ -442,7 +442,7 @@ class TestStorage:
         assert len(RecordedDataset(tmp_path / "time").files) >= 2
 
     @pytest.mark.slow
-    def test_r12_memory_is_flat_over_thousands_of_episodes(self, tmp_path):
+    def test_memory_is_flat_over_thousands_of_episodes(self, tmp_path):
         env = make(tmp_path, num_envs=16, shard_megabytes=0.5)
         run(env, 700)
         before = resident_bytes()

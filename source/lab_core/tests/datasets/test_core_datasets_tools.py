@@ -132,7 +132,7 @@ class TestMerge:
             assert file["data"].attrs["total"] == sum(info.length for info in merged.infos)
             assert [*file["data"]] == merged.names
 
-    def test_another_seed_and_number_of_worlds_leave_the_configuration(self, source, tmp_path):
+    def test_another_seed_and_number_of_envs_leave_the_configuration(self, source, tmp_path):
         def change(cfg) -> None:
             cfg.seed, cfg.scene.num_envs = 7, 2
 
@@ -264,7 +264,10 @@ class TestCheck:
             (lambda demo: shorten(demo, "actions"), "'actions' has 2 rows instead of"),
             (lambda demo: demo.parent.attrs.__setitem__("total", 5), "states 5 steps, its episodes have"),
             (lambda demo: demo.parent.__delitem__("demo_3"), "the list of its episodes does not agree"),
-            (lambda demo: demo.parent.copy(demo, "demo_99"), "Episode 0 of world 1 with seed 42 is there 2 times"),
+            (
+                lambda demo: demo.parent.copy(demo, "demo_99"),
+                "Episode 0 of environment 1 with seed 42 is there 2 times",
+            ),
         ],
     )
     def test_what_is_wrong_is_named(self, tmp_path, damage, message):
@@ -275,7 +278,7 @@ class TestCheck:
         problems = check_recording(RecordedDataset(path))
         assert any(message in problem for problem in problems), problems
 
-    def test_equal_worlds_and_seeds_under_another_policy_are_other_episodes(self, tmp_path):
+    def test_equal_environments_and_seeds_under_another_policy_are_other_episodes(self, tmp_path):
         folders = [tmp_path / name for name in ("a", "b")]
         sources = [record(folder) for folder in folders]
         sources[1].close()

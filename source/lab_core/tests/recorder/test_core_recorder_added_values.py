@@ -30,7 +30,7 @@ def run(env: ManagerBasedRLEnv, steps: int) -> None:
 
 
 class TestAddedValues:
-    def test_r18_a_subset_of_worlds_and_steps_is_written(self):
+    def test_a_subset_of_envs_and_steps_is_written(self):
         env, episodes = make(steps=4)
         recorder = env.recorder_manager
         run(env, 1)
@@ -41,7 +41,7 @@ class TestAddedValues:
         assert episodes[1].steps["valid/hints/b"].tolist() == [True, False, False, False]
         assert not episodes[0].steps["valid/hints/b"].any()
 
-    def test_worlds_without_a_step_are_left_out(self):
+    def test_environments_without_a_step_are_left_out(self):
         env, _ = make()
         assert not env.recorder_manager.add_to_episodes("x", torch.zeros(N)).any()
 
@@ -72,7 +72,7 @@ class TestAddedValues:
             ("valid/x", torch.zeros(N), "must not begin with 'valid/'"),
         ],
     )
-    def test_r18_wrong_values_are_refused(self, key, value, message):
+    def test_wrong_values_are_refused(self, key, value, message):
         env, _ = make()
         env.recorder_manager.add_to_episodes("known", torch.zeros(N))
         with pytest.raises(RecorderError, match=message):

@@ -76,7 +76,7 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_r2_stored_values_are_the_live_ones_byte_for_byte(device):
+def test_stored_values_are_the_live_ones_byte_for_byte(device):
     env, collector = make(device=device)
     live = defaultdict(list)
     env.recorder_manager.add_consumer(
@@ -95,7 +95,7 @@ def test_r2_stored_values_are_the_live_ones_byte_for_byte(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_r3_recording_changes_nothing(device):
+def test_recording_changes_nothing(device):
     """States, observations with noise and history, rewards, logs and the random generator, over 500 steps."""
     recorded, collector = make(device=device)
     plain, _ = make(record=False, device=device)
@@ -172,7 +172,7 @@ def test_no_step_waits_for_the_gpu(device):
     recorder = RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector])
     env.set_recorder(recorder)
     env.step(torch.zeros(64, 1, device=env.device))
-    env.reset_terminated[::2] = env.reset_buf[::2] = True  # the other worlds go on: 31 of at most 60 steps
+    env.reset_terminated[::2] = env.reset_buf[::2] = True  # the other environments go on: 31 of at most 60 steps
     with no_waiting_for(env.device):
         for _ in range(30):
             recorder.record_pre_step()
@@ -192,17 +192,17 @@ def test_the_policys_own_observations_are_recorded():
     for _ in range(60):
         given.append(env.step(torch.zeros(2, 1))[0]["policy"])
     episode = collector.episodes[-1]
-    start, world = episode.info.start_step, episode.info.env_id
-    assert torch.equal(episode.steps["obs"], torch.stack(given)[start : start + len(episode), world])
+    start, env_id = episode.info.start_step, episode.info.env_id
+    assert torch.equal(episode.steps["obs"], torch.stack(given)[start : start + len(episode), env_id])
 
 
 class Reference:
-    """A recorder per world, in plain Python, from what an environment shows to everybody."""
+    """A recorder per environment, in plain Python, from what an environment shows to everybody."""
 
     def __init__(self, env: ManagerBasedRLEnv, monkeypatch: pytest.MonkeyPatch) -> None:
         self.env = env
         self.episodes: list[dict[str, torch.Tensor]] = []
-        self.running = [self._begin(world) for world in range(env.num_envs)]
+        self.running = [self._begin(env_id) for env_id in range(env.num_envs)]
         original = env.termination_manager.compute
 
         def compute():
@@ -211,27 +211,27 @@ class Reference:
 
         monkeypatch.setattr(env.termination_manager, "compute", compute)
 
-    def _begin(self, world: int) -> dict[str, list[torch.Tensor]]:
-        return defaultdict(list, {"initial_state": [self._state(self.env.scene.get_state(), world)]})
+    def _begin(self, env_id: int) -> dict[str, list[torch.Tensor]]:
+        return defaultdict(list, {"initial_state": [self._state(self.env.scene.get_state(), env_id)]})
 
     @staticmethod
-    def _state(state, world: int) -> torch.Tensor:
-        return torch.cat([value[world] for value in state["articulation"]["robot"].values()])
+    def _state(state, env_id: int) -> torch.Tensor:
+        return torch.cat([value[env_id] for value in state["articulation"]["robot"].values()])
 
     def step(self, actions: torch.Tensor) -> None:
         before, observations = self.env.scene.get_state(), self.env.get_observations()["policy"]
         _, reward, terminated, truncated, _ = self.env.step(actions)
-        for world, episode in enumerate(self.running):
-            episode["pre_states"].append(self._state(before, world))
-            episode["obs"].append(observations[world])
-            episode["actions"].append(actions[world])
-            episode["states"].append(self._state(self.end_state, world))
-            episode["rewards"].append(reward[world])
-            episode["terminated"].append(terminated[world])
-            episode["truncated"].append(truncated[world])
-            if terminated[world] or truncated[world]:
+        for env_id, episode in enumerate(self.running):
+            episode["pre_states"].append(self._state(before, env_id))
+            episode["obs"].append(observations[env_id])
+            episode["actions"].append(actions[env_id])
+            episode["states"].append(self._state(self.end_state, env_id))
+            episode["rewards"].append(reward[env_id])
+            episode["terminated"].append(terminated[env_id])
+            episode["truncated"].append(truncated[env_id])
+            if terminated[env_id] or truncated[env_id]:
                 self.episodes.append({key: torch.stack(rows) for key, rows in episode.items()})
-                self.running[world] = self._begin(world)
+                self.running[env_id] = self._begin(env_id)
 
 
 def as_reference(episode: Episode) -> dict[str, torch.Tensor]:
@@ -242,7 +242,7 @@ def as_reference(episode: Episode) -> dict[str, torch.Tensor]:
     return result
 
 
-def test_r4_64_worlds_equal_a_python_recorder_per_world(monkeypatch):
+def test_64_environments_equal_a_python_recorder_per_environment(monkeypatch):
     env, collector = make(num_envs=64)
     reference = Reference(env, monkeypatch)
     generator = torch.Generator().manual_seed(1)
@@ -256,7 +256,7 @@ def test_r4_64_worlds_equal_a_python_recorder_per_world(monkeypatch):
         assert all(torch.equal(found[key], expected[key]) for key in expected)
 
 
-def test_r5_a_partial_reset_begins_an_episode_only_there():
+def test_a_partial_reset_begins_an_episode_only_there():
     env, _ = make(num_envs=4)
     key = "initial_state/articulation/robot/joint_position"
     before = env.recorder_manager.transition.values[key].clone()
@@ -287,11 +287,11 @@ def last_state_is_the_terminal_one() -> bool:
     )
 
 
-def test_r6_the_last_state_is_the_one_before_the_reset():
+def test_the_last_state_is_the_one_before_the_reset():
     assert last_state_is_the_terminal_one()
 
 
-def test_r6_mutation_a_capture_behind_the_reset_is_noticed(monkeypatch):
+def test_mutation_a_capture_behind_the_reset_is_noticed(monkeypatch):
     post_step, post_reset = RecorderManager.record_post_step, RecorderManager.record_post_reset
     monkeypatch.setattr(RecorderManager, "record_post_step", lambda self: None)
 
@@ -317,11 +317,11 @@ def recorded_effort_entered_the_solver() -> bool:
     return torch.allclose(recorded, expected, atol=1e-3)
 
 
-def test_r7_the_recorded_effort_entered_the_solver():
+def test_the_recorded_effort_entered_the_solver():
     assert recorded_effort_entered_the_solver()
 
 
-def test_r7_mutation_an_effort_copied_behind_the_solver_is_noticed(monkeypatch):
+def test_mutation_an_effort_copied_behind_the_solver_is_noticed(monkeypatch):
     substep = AnalyticCartpoleBackend._substep
 
     def late(self):
@@ -334,7 +334,7 @@ def test_r7_mutation_an_effort_copied_behind_the_solver_is_noticed(monkeypatch):
     assert not recorded_effort_entered_the_solver()
 
 
-def test_r9_every_order_of_inference_contexts_works():
+def test_every_order_of_inference_contexts_works():
     for create, fill, read in ((a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)):
         with torch.inference_mode(False):
             env, collector = make(num_envs=2, record=False)
@@ -353,10 +353,10 @@ def test_r9_every_order_of_inference_contexts_works():
 
 
 @pytest.mark.parametrize("decimation", [1, 4])
-def test_r16_a_step_is_one_row_whatever_the_decimation(decimation):
+def test_a_step_is_one_row_whatever_the_decimation(decimation):
     env, collector = make(decimation=decimation)
     run(env, 50)
-    running = [len(env.recorder_manager.get_episode(world)) for world in range(8)]
+    running = [len(env.recorder_manager.get_episode(env_id)) for env_id in range(8)]
     assert sum(len(episode) for episode in collector.episodes) + sum(running) == 8 * 50
 
 

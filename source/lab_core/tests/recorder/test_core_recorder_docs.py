@@ -16,6 +16,7 @@ from lab_core.registry import task_ids
 
 ROOT = Path(__file__).parents[4]
 TEXT = (ROOT / "docs" / "recorder.md").read_text(encoding="utf-8")
+REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
@@ -74,7 +75,7 @@ def test_data_commands_do_what_they_say(tmp_path, monkeypatch, capsys):
 
 
 def test_every_row_names_tests_that_exist():
-    rows = re.findall(r"^\| (R\d+) \| [^|]+ \| ([^|]+) \|$", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| (R\d+) \| [^|]+ \| ([^|]+) \|$", REQUIREMENTS, re.MULTILINE)
     assert [row for row, _ in rows] == [f"R{number}" for number in range(1, 21)]
     for row, tests in rows:
         named = re.findall(r"`(test_\w+\.py)::(?:\w+::)?(test_\w+)`", tests)

@@ -53,7 +53,7 @@ def run(env, steps: int) -> None:
 
 
 class TestSnapshots:
-    def test_r8_nothing_changes_a_snapshot(self):
+    def test_nothing_changes_a_snapshot(self):
         env, _ = make()
         run(env, 6)
         episode = env.recorder_manager.get_episode(1)
@@ -64,7 +64,7 @@ class TestSnapshots:
         env.close()
         assert all(torch.equal(value, before[key]) for key, value in (episode.steps | episode.initial).items())
 
-    def test_r8_nothing_done_to_a_snapshot_reaches_the_recorder(self):
+    def test_nothing_done_to_a_snapshot_reaches_the_recorder(self):
         env, _ = make()
         run(env, 6)
         for value in (env.recorder_manager.get_episode(1).steps | env.recorder_manager.get_episode(1).initial).values():
@@ -94,14 +94,14 @@ class TestSnapshots:
         assert len(episode) == 0 and episode.steps["actions"].shape == (0, 1)
         assert episode.info.episode_index == 1
 
-    def test_a_world_that_does_not_exist(self):
+    def test_an_environment_that_does_not_exist(self):
         env, _ = make()
-        with pytest.raises(IndexError, match="There are 4 worlds; got 4"):
+        with pytest.raises(IndexError, match="There are 4 environments; got 4"):
             env.recorder_manager.get_episode(4)
 
 
 class TestEnds:
-    def test_r14_every_reset_gives_one_episode(self):
+    def test_every_reset_gives_one_episode(self):
         env, episodes = make(steps=7)
         run(env, 7 * 5 + 3)
         counts = env.recorder_manager.counts
@@ -110,9 +110,9 @@ class TestEnds:
         env.close()
         assert len(episodes) == 6 * N
         for index, episode in enumerate(episodes):
-            number, world = divmod(index, N)
+            number, env_id = divmod(index, N)
             assert episode.info == EpisodeInfo(
-                env_id=world,
+                env_id=env_id,
                 episode_index=number,
                 start_step=7 * number,
                 length=7 if number < 5 else 3,
@@ -121,7 +121,7 @@ class TestEnds:
                 seed=42,
             )
 
-    def test_r13_closing_hands_on_running_episodes_once(self):
+    def test_closing_hands_on_running_episodes_once(self):
         env, episodes = make()
         run(env, 25)
         env.recorder_manager.close()
@@ -184,7 +184,7 @@ class TestEnds:
         start = env.recorder_manager.get_episode(0).initial["initial_state/articulation/robot/joint_position"]
         assert torch.equal(start, state["physics"]["joint_pos"][0])
 
-    def test_a_world_whose_physics_fails_is_marked(self):
+    def test_an_environment_whose_physics_fails_is_marked(self):
         env, episodes = make()
         run(env, 2)
         env.scene["robot"].data.joint_vel[1] = torch.nan
@@ -207,17 +207,17 @@ class TestSuccess:
         assert self.infos(None) == [False] * N
 
     def test_the_term_called_success_decides(self):
-        assert self.infos(None, success=TerminationTermCfg(func=odd_worlds_at_the_end)) == [False, True] * 2
+        assert self.infos(None, success=TerminationTermCfg(func=odd_environments_at_the_end)) == [False, True] * 2
 
     def test_another_term_or_a_function_may_decide(self):
-        odd = TerminationTermCfg(func=odd_worlds_at_the_end)
+        odd = TerminationTermCfg(func=odd_environments_at_the_end)
         assert self.infos("arrived", arrived=odd) == [False, True] * 2
         assert self.infos("time_out") == [True] * N
-        assert self.infos(odd_worlds_at_the_end) == [False, True] * 2
+        assert self.infos(odd_environments_at_the_end) == [False, True] * 2
 
     def test_a_term_that_does_not_exist(self):
         with pytest.raises(ConfigError, match="recorder.success: unknown termination term 'arived'. Did you mean 'arr"):
-            self.infos("arived", arrived=TerminationTermCfg(func=odd_worlds_at_the_end))
+            self.infos("arived", arrived=TerminationTermCfg(func=odd_environments_at_the_end))
 
     def test_what_is_said_from_outside_holds_for_the_running_episode_only(self):
         env, episodes = make(steps=5, success="time_out")
@@ -238,7 +238,7 @@ class TestSuccess:
             env.recorder_manager.set_success_to_episodes(torch.zeros(4))
 
 
-def odd_worlds_at_the_end(env) -> torch.Tensor:
+def odd_environments_at_the_end(env) -> torch.Tensor:
     return (torch.arange(env.num_envs) % 2 == 1) & (env.episode_length_buf == env.max_episode_length)
 
 
@@ -246,7 +246,9 @@ class TestLimits:
     def test_an_episode_longer_than_the_ring_is_an_error(self):
         env, episodes = make(steps=10, retention=RetentionCfg(max_episode_length=6))
         run(env, 6)
-        with pytest.raises(RecorderError, match=r"worlds \[0, 1, 2, 3\] are longer than the 6 steps .* 'drop_oldest'"):
+        with pytest.raises(
+            RecorderError, match=r"environments \[0, 1, 2, 3\] are longer than the 6 steps .* 'drop_oldest'"
+        ):
             run(env, 1)
         assert env.recorder_manager.get_episode(0).info.dropped_steps == 1
 
@@ -261,13 +263,13 @@ class TestLimits:
 
     def test_too_large_a_ring_is_refused_with_its_size(self):
         with pytest.raises(
-            RecorderError, match=r"would keep 4\.97 KiB \(10 steps of 4 worlds\), more than .*limit_gib"
+            RecorderError, match=r"would keep 4\.97 KiB \(10 steps of 4 environments\), more than .*limit_gib"
         ):
             make(retention=RetentionCfg(memory_limit_gib=1e-6))
 
     def test_the_size_is_printed(self, capsys):
         make()
-        assert "Recorder: 11 keys, up to 10 steps of 4 worlds, 4.97 KiB on cpu" in capsys.readouterr().err
+        assert "Recorder: 11 keys, up to 10 steps of 4 environments, 4.97 KiB on cpu" in capsys.readouterr().err
 
     def test_streaming_needs_no_ring_and_says_so(self, capsys):
         steps = []
@@ -283,7 +285,7 @@ class TestLimits:
         with pytest.raises(ConfigError, match="need recorder.retention"):
             make(retention=None)
 
-    def test_a_common_end_of_all_worlds_is_handed_on_in_parts(self, monkeypatch):
+    def test_a_common_end_of_all_environments_is_handed_on_in_parts(self, monkeypatch):
         sizes = []
 
         class Sink(EpisodeCollector):
@@ -311,7 +313,7 @@ class TestLimits:
         assert (counts.ended, counts.exported, counts.filtered) == (8, 4, 4)
 
     @pytest.mark.parametrize("device", DEVICES)
-    def test_r12_memory_after_500_episodes_is_that_after_50(self, device):
+    def test_memory_after_500_episodes_is_that_after_50(self, device):
         class Count(EpisodeCollector):
             def write(self, batch):
                 pass
@@ -386,7 +388,7 @@ class TestConfiguration:
         with pytest.raises(TermError, match="recorder term 'b': recorded keys 'r' and 'r' exclude each other"):
             self.build(a=term, b=term)
 
-    def test_values_of_some_worlds_come_with_their_mask(self):
+    def test_values_of_some_environments_come_with_their_mask(self):
         def sometimes(env):
             return MaskedRows(env.reward_buf, env.episode_length_buf % 2 == 0)
 

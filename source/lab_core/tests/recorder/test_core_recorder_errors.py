@@ -311,7 +311,7 @@ def test_a_replaced_term_lives_until_no_graph_uses_it():
 
 
 def test_a_rebuild_of_the_physics_ends_the_running_episodes():
-    """It puts all worlds into their default state, which no action did."""
+    """It puts all environments into their default state, which no action did."""
     env, collector = make(ends=None)
     run(env, 3)
     env.physics.rebuild()

@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 class Ring:
-    """A ring with a value per step and one per beginning, which tell world and step."""
+    """A ring with a value per step and one per beginning, which tell environment and step."""
 
     def __init__(self, num_envs: int, capacity: int, lag: int) -> None:
         self.num_envs = num_envs
@@ -57,8 +57,8 @@ class Ring:
     ends=st.lists(st.integers(0, 31), min_size=1, max_size=40),
 )
 def test_every_episode_is_what_a_list_would_hold(num_envs, capacity, lag, ends):
-    """Each number of ``ends`` holds one bit per world: whether it ends in this step. Episodes are read ``lag`` steps
-    after they have ended, when their world may have begun others."""
+    """Each number of ``ends`` holds one bit per environment: whether it ends in this step. Episodes are read ``lag``
+    steps after they have ended, when their environment may have begun others."""
     ring = Ring(num_envs, capacity, lag)
     ring.start(0, torch.ones(num_envs, dtype=torch.bool))
     lists = [[] for _ in range(num_envs)]
@@ -66,13 +66,13 @@ def test_every_episode_is_what_a_list_would_hold(num_envs, capacity, lag, ends):
     waiting = []
     for step, bits in enumerate(ends):
         ring.insert(step)
-        done = [bool(bits >> world & 1) for world in range(num_envs)]
-        for world in range(num_envs):
-            lists[world].append(ring.step_value(step)[world])
-            if done[world]:
-                waiting.append((step, world, lists[world], len(begun[world]) - 1, begun[world][-1]))
-                lists[world] = []
-                begun[world].append(step + 1)
+        done = [bool(bits >> env_id & 1) for env_id in range(num_envs)]
+        for env_id in range(num_envs):
+            lists[env_id].append(ring.step_value(step)[env_id])
+            if done[env_id]:
+                waiting.append((step, env_id, lists[env_id], len(begun[env_id]) - 1, begun[env_id][-1]))
+                lists[env_id] = []
+                begun[env_id].append(step + 1)
         ring.start(step + 1, torch.tensor(done))
         assert ring.ring.length.tolist() == [len(items) for items in lists]
         assert first_values(ring) == [items[-capacity:][0][0] if items else None for items in lists]
@@ -80,20 +80,20 @@ def test_every_episode_is_what_a_list_would_hold(num_envs, capacity, lag, ends):
         if ready:
             lengths = [min(len(rows), capacity) for _, _, rows, _, _ in ready]
             steps, x0 = ring.gather(
-                [world for _, world, *_ in ready],
+                [env_id for _, env_id, *_ in ready],
                 [end for end, *_ in ready],
                 lengths,
                 [start for *_, start, _ in ready],
             )
             expected = torch.stack([row for _, _, rows, _, _ in ready for row in rows[-capacity:]])
             assert torch.equal(steps["x"], expected)
-            assert x0.tolist() == [1000 * first + world for _, world, _, _, first in ready]
+            assert x0.tolist() == [1000 * first + env_id for _, env_id, _, _, first in ready]
 
 
 def first_values(ring: Ring) -> list:
     """What lies in the first slot of every running episode."""
     x, start = ring.ring.steps["x"], ring.ring.start.tolist()
-    return [x[start[world], world, 0] if ring.ring.length[world] else None for world in range(ring.num_envs)]
+    return [x[start[env_id], env_id, 0] if ring.ring.length[env_id] else None for env_id in range(ring.num_envs)]
 
 
 def test_buffers_keep_their_addresses_and_the_stated_size():
@@ -107,7 +107,7 @@ def test_buffers_keep_their_addresses_and_the_stated_size():
     assert ring.ring.num_bytes == ring_bytes(ring.steps, ring.starts, 3, 4, 1) == 3 * 8 * (4 + 1) + 3 * 8 * 3
 
 
-def test_beginning_an_episode_leaves_other_worlds_alone():
+def test_beginning_an_episode_leaves_other_environments_alone():
     ring = Ring(7, 4, 1)
     ring.start(0, torch.ones(7, dtype=torch.bool))
     state = {**ring.ring.steps, "length": ring.ring.length}
@@ -122,7 +122,7 @@ def test_beginning_an_episode_leaves_other_worlds_alone():
         assert not (ring.ring._initial_rows == before).all(0)[mask].any()
 
 
-def test_amended_values_reach_only_the_latest_step_of_the_chosen_worlds():
+def test_amended_values_reach_only_the_latest_step_of_the_chosen_environments():
     ring = Ring(3, 4, 0)
     ring.start(0, torch.ones(3, dtype=torch.bool))
     ring.ring.add(RecordField("note", (), torch.float32, "post_step", masked=True))
@@ -247,8 +247,8 @@ def test_what_is_written_together_arrives_byte_for_byte(fields, seed):
         buffers.write({key: value for key, value in values.items() if buffers.fields[key].phase == phase})
     buffers.begin(torch.tensor([True, False, True]))
     for key, value in values.items():
-        worlds = [0, 2] if buffers.fields[key].phase == "post_reset" else [0, 1, 2]
-        assert same_bytes(buffers.values[key][worlds], value[worlds])
+        env_ids = [0, 2] if buffers.fields[key].phase == "post_reset" else [0, 1, 2]
+        assert same_bytes(buffers.values[key][env_ids], value[env_ids])
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:

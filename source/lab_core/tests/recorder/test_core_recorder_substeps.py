@@ -65,11 +65,11 @@ def substep_efforts_entered_the_solver() -> bool:
     return torch.allclose(recorded, expected, atol=1e-3)
 
 
-def test_r7_the_efforts_of_all_substeps_entered_the_solver():
+def test_the_efforts_of_all_substeps_entered_the_solver():
     assert substep_efforts_entered_the_solver()
 
 
-def test_r7_mutation_efforts_of_substeps_copied_behind_the_solver_are_noticed(monkeypatch):
+def test_mutation_efforts_of_substeps_copied_behind_the_solver_are_noticed(monkeypatch):
     def late(self):
         self._act()
         self._integrate()
@@ -82,7 +82,7 @@ def test_r7_mutation_efforts_of_substeps_copied_behind_the_solver_are_noticed(mo
 
 
 @pytest.mark.parametrize("decimation", [1, 4])
-def test_r16_substeps_are_the_same_rows_whoever_loops(decimation):
+def test_substeps_are_the_same_rows_whoever_loops(decimation):
     """One call of the physics, or one per substep; the last substep is the state after the step."""
     together, apart = (record_substeps(decimation, split=split) for split in (False, True))
     for a, b in zip(together, apart, strict=True):
@@ -95,7 +95,7 @@ def test_r16_substeps_are_the_same_rows_whoever_loops(decimation):
         assert torch.equal(a.steps["substep_efforts/robot"][:, -1], a.steps["applied_effort/robot"])
 
 
-def test_r3_recording_all_substeps_changes_nothing():
+def test_recording_all_substeps_changes_nothing():
     def states(terms: dict) -> list[torch.Tensor]:
         env, _ = make(terms, decimation=4)
         data, found = env.scene["robot"].data, []

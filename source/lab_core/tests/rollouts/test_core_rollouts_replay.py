@@ -25,7 +25,7 @@ def sometimes(env) -> torch.Tensor:
 
 
 def push(env, mask) -> None:
-    """Changes the velocities of some worlds between two steps."""
+    """Changes the velocities of some environments between two steps."""
     data = env.scene["robot"].data
     kick = torch.rand(data.joint_vel.shape, generator=env.generator) - 0.5
     env.scene["robot"].write_joint_state(data.joint_pos.clone(), data.joint_vel + kick, mask)
@@ -64,8 +64,8 @@ def replay_env(num_envs: int):
 
 
 class TestReplay:
-    def test_r17_initial_state_and_actions_give_the_recorded_states(self, tmp_path):
-        """Exactly, in other worlds, several at a time, in spite of pushes, random properties and another seed."""
+    def test_initial_state_and_actions_give_the_recorded_states(self, tmp_path):
+        """Exactly, in other environments, several at a time, in spite of pushes, random properties and another seed."""
         dataset = record(recording_cfg(tmp_path))
         pushed = [
             (e.steps["pre_states/articulation/robot/joint_velocity"][1:]
@@ -79,7 +79,7 @@ class TestReplay:
         assert report.steps == steps[-1] == sum(info.length for info in dataset.infos)
         assert set(report.largest_errors.values()) == {0.0} and len(report.largest_errors) == 4
 
-    def test_r17_a_difference_is_named_with_step_key_and_world(self, tmp_path):
+    def test_a_difference_is_named_with_step_key_and_environment(self, tmp_path):
         dataset = record(recording_cfg(tmp_path))
         (index,) = [i for i, info in enumerate(dataset.infos) if (info.env_id, info.episode_index) == (1, 0)]
         dataset.close()
@@ -92,7 +92,7 @@ class TestReplay:
         key = "states/articulation/robot/joint_velocity"
         assert (mismatch.step, mismatch.key, mismatch.env_id, mismatch.component) == (4, key, 1, (1,))
         assert mismatch.recorded - mismatch.repeated == pytest.approx(0.01, abs=1e-4)
-        assert str(mismatch).startswith(f"step 4, {key}[1], world 1 (")
+        assert str(mismatch).startswith(f"step 4, {key}[1], environment 1 (")
         assert replay_episodes(RecordedDataset(tmp_path), replay_env(4), range(len(dataset)), tolerance=0.1).ok
 
     def test_another_law_of_motion_is_noticed(self, tmp_path):
@@ -163,15 +163,16 @@ class TestActuatorMemory:
 
 class TestQuota:
     def take(self, quota: EpisodeQuota, ends: list[int]) -> list[int]:
-        """Worlds whose episodes are taken, when episodes end in the worlds ``ends``, one after the other."""
+        """Environments whose episodes are taken, when episodes end in the environments ``ends``, one after the
+        other."""
         counts, taken = dict.fromkeys(ends, 0), []
-        for world in ends:
-            if quota.takes(EpisodeInfo(env_id=world, episode_index=counts[world], start_step=0, length=1)):
-                taken.append(world)
-            counts[world] += 1
+        for env_id in ends:
+            if quota.takes(EpisodeInfo(env_id=env_id, episode_index=counts[env_id], start_step=0, length=1)):
+                taken.append(env_id)
+            counts[env_id] += 1
         return taken
 
-    def test_every_world_gives_as_many_episodes(self):
+    def test_every_environment_gives_as_many_episodes(self):
         quota = EpisodeQuota(5, 3)
         assert self.take(quota, [0, 0, 0, 0, 1, 1, 2]) == [0, 0, 1, 1, 2] and quota.reached
 

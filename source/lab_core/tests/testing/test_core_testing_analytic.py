@@ -75,7 +75,7 @@ def test_one_call_of_two_substeps_equals_two_calls_of_one():
     assert torch.equal(scene_a["robot"].data.joint_vel, scene_b["robot"].data.joint_vel)
 
 
-def test_non_finite_world_returns_to_its_default_and_spares_its_neighbour():
+def test_non_finite_environment_returns_to_its_default_and_spares_its_neighbour():
     (a, scene_a), (b, scene_b) = make(), make()
     for scene in (scene_a, scene_b):
         write(scene, [0.1, 0.2])

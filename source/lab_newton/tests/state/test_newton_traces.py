@@ -91,11 +91,11 @@ def efforts_entered_the_solver(backend: NewtonBackend) -> bool:
     return torch.allclose(given, law, atol=1e-3)
 
 
-def test_r7_the_efforts_of_all_substeps_entered_the_solver(walkers):
+def test_the_efforts_of_all_substeps_entered_the_solver(walkers):
     assert efforts_entered_the_solver(walkers)
 
 
-def test_r7_mutation_efforts_copied_behind_the_solver_are_noticed(monkeypatch):
+def test_mutation_efforts_copied_behind_the_solver_are_noticed(monkeypatch):
     """Eagerly, with the copy of every substep moved behind the solver, where the efforts of the new state are read."""
     monkeypatch.setenv("LAB_CAPTURE", "0")
     solve, before_solver, substeps = NewtonBackend._solve, SubstepTraces.before_solver, []
@@ -125,7 +125,7 @@ def test_rows_are_the_substeps_in_order(walkers):
     torch.testing.assert_close(change, walkers.dt * traces["joint_vel"][:, 1:], rtol=0.0, atol=1e-5)
 
 
-def test_r16_the_rows_are_the_same_whoever_loops(walkers, shared, device):
+def test_the_rows_are_the_same_whoever_loops(walkers, shared, device):
     traces = trace_all(walkers)
     expected = move(walkers, traces)
     for substeps in (1, 2):

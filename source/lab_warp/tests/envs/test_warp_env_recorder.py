@@ -42,7 +42,7 @@ def record(env: RLEnv, **extra: RecorderTermCfg) -> EpisodeCollector:
     return collector
 
 
-def test_r3_recording_changes_nothing(device):
+def test_recording_changes_nothing(device):
     recorded = ManagerBasedRLEnvWarp(cartpole(), device)
     collector = record(recorded)
     plain = ManagerBasedRLEnvWarp(cartpole(), device)
@@ -59,7 +59,7 @@ def recorder_islands(env: WarpRLEnv) -> list[str]:
     return [island for island in step_report(env).islands if "recorder" in island]
 
 
-def test_r2_captured_and_eager_steps_store_the_live_values_byte_for_byte(device, monkeypatch):
+def test_captured_and_eager_steps_store_the_live_values_byte_for_byte(device, monkeypatch):
     def run(watched: bool) -> EpisodeCollector:
         env = ManagerBasedRLEnvWarp(cartpole(), device)
         collector, live = record(env), defaultdict(list)
@@ -92,7 +92,7 @@ def test_r2_captured_and_eager_steps_store_the_live_values_byte_for_byte(device,
             assert all(same_bits(a.initial[key], b.initial[key]) for key in b.initial)
 
 
-def test_r19_the_data_are_those_of_the_torch_front_end():
+def test_the_data_are_those_of_the_torch_front_end():
     """Where nothing is left to chance. Floating-point numbers to rounding, everything else exactly."""
     episodes = []
     for build in (lambda cfg: cfg.build(), ManagerBasedRLEnvWarp):
@@ -184,7 +184,7 @@ def is_central(env: Any) -> torch.Tensor:
     return cart(env).abs() < 0.5
 
 
-def test_r11_the_report_tells_what_of_a_recorder_runs_between_graphs_and_why(device):
+def test_the_report_tells_what_of_a_recorder_runs_between_graphs_and_why(device):
     """Terms of users, consumers and functions that decide on success, unless they are marked."""
 
     def islands(consumers: tuple[Callable[..., object], ...] = (), marked: bool = False) -> list[str]:
