@@ -15,7 +15,7 @@ from lab_core.errors import LabError
 
 _WARMUP_STEPS = 30
 _ACTION_SETS = 64
-"""Different actions of all worlds, used in turn."""
+"""Different actions of all environments, used in turn."""
 _HOST_STEPS = 50
 _PHYSICS_STEPS = 10
 
@@ -43,7 +43,7 @@ class StepTiming:
     islands: tuple[str, ...]
     """What runs between the graphs, and why."""
     resets: int
-    """Worlds reset in the timed steps."""
+    """Environments reset in the timed steps."""
 
     @property
     def env_steps_per_s(self) -> float:
@@ -64,8 +64,8 @@ def time_step(env: RLEnv, steps: int = 200, action_std: float = 0.5, seed: int =
     """Times ``steps`` steps of ``env``, after warming up, with actions drawn from N(0, ``action_std``).
 
     Raises:
-        BenchmarkError: worlds went non-finite, solver buffers overflowed, or the step returned values that are not
-            finite.
+        BenchmarkError: environments went non-finite, solver buffers overflowed, or the step returned values that are
+            not finite.
     """
     generator = torch.Generator(env.device).manual_seed(seed)
     width = gymnasium.spaces.flatdim(env.single_action_space)
@@ -158,8 +158,8 @@ def _host_ms(step: Callable[[], object], times: int, device: torch.device) -> fl
 
 
 def _physics_ms(env: RLEnv, step: Callable[[], object], times: int) -> float:
-    """Times bursts of physics between whole steps, which reset the worlds that are done: robots that are never reset
-    end up in other contacts than those of the steps."""
+    """Times bursts of physics between whole steps, which reset the environments that are done: robots that are never
+    reset end up in other contacts than those of the steps."""
     env.physics.step(env.cfg.decimation)  # a front end may have recorded it only within the step
     bursts = max(1, times // _PHYSICS_STEPS)
     total = 0.0

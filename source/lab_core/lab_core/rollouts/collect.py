@@ -14,8 +14,8 @@ from lab_core.rollouts.policies import Policy
 class EpisodeQuota:
     """Decides which complete episodes belong to a recording of ``episodes`` episodes.
 
-    Every world gives its first ones, as many as any other: taking those that end first would prefer short episodes.
-    With ``first_to_end``, those are taken all the same.
+    Every environment gives its first ones, as many as any other: taking those that end first would prefer short
+    episodes. With ``first_to_end``, those are taken all the same.
     """
 
     def __init__(self, episodes: int, num_envs: int, first_to_end: bool = False) -> None:
@@ -23,8 +23,8 @@ class EpisodeQuota:
         self.taken = 0
         """Episodes so far."""
         self._first_to_end = first_to_end
-        self._of_world = np.full(num_envs, episodes // num_envs)
-        self._of_world[: episodes % num_envs] += 1
+        self._of_env = np.full(num_envs, episodes // num_envs)
+        self._of_env[: episodes % num_envs] += 1
 
     @property
     def reached(self) -> bool:
@@ -33,7 +33,7 @@ class EpisodeQuota:
 
     def takes(self, info: EpisodeInfo) -> bool:
         """Whether to take this episode; asked once for each that would be written."""
-        its_turn = self._first_to_end or info.episode_index < self._of_world[info.env_id]
+        its_turn = self._first_to_end or info.episode_index < self._of_env[info.env_id]
         takes = bool(info.complete and not self.reached and its_turn)
         self.taken += takes
         return takes
