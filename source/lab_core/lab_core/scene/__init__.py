@@ -10,23 +10,33 @@ from lab_core.scene.actuators import (
 )
 from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialStateCfg
 from lab_core.scene.articulation_data import ArticulationData
+from lab_core.scene.buffers import Buffer, EntityData, Kind, Notice, Role
 from lab_core.scene.defaults import actuated_joints, fill_defaults
-from lab_core.scene.scene import CameraCfg, GroundCfg, Scene, SceneCfg
+from lab_core.scene.entity import Entity, EntityCfg
+from lab_core.scene.scene import CameraCfg, GroundCfg, Scene, SceneCfg, SceneState
 
 __all__ = [
     "ActuatorCfg",
     "Articulation",
     "ArticulationCfg",
     "ArticulationData",
+    "Buffer",
     "CameraCfg",
     "DCMotorActuatorCfg",
+    "Entity",
+    "EntityCfg",
+    "EntityData",
     "GroundCfg",
     "IdealPDActuatorCfg",
     "InitialStateCfg",
+    "Kind",
     "LSTMActuatorCfg",
+    "Notice",
     "RemotizedPDActuatorCfg",
+    "Role",
     "Scene",
     "SceneCfg",
+    "SceneState",
     "actuated_joints",
     "clip_to_motor_curve",
     "fill_defaults",

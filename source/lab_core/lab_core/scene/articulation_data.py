@@ -1,174 +1,97 @@
-"""State and properties of one articulation in all worlds, as tensors that keep their addresses."""
+"""State and properties of one articulation in all environments, as tensors that keep their addresses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import torch
+from lab_core.scene.buffers import Buffer, EntityData, Kind, Notice, Role
 
 
-@dataclass(eq=False)
-class ArticulationData:
-    """Tensors of one articulation: N worlds, J joints, B bodies.
+class ArticulationData(EntityData):
+    """Tensors of one articulation: N environments, J joints, B bodies.
 
-    Every tensor is contiguous and is written in place for the life of the backend. World frame: z up; quaternions
-    xyzw. ``_w``: world frame; ``_b``: root-link frame. ``link``: the body's frame origin; ``com``: its centre of mass.
-    Velocities are linear, then angular. Units: m, rad, s, kg, N, N m; joint units are those of a hinge or a slide.
+    This is the one place that names its buffers: what each is, per what, its unit, who writes it. Per root they are
+    (N, ...), per joint (N, J, ...), per body (N, B, ...), where the dots are what :class:`Kind` adds. Joint units are
+    those of a hinge or a slide.
     """
 
-    joint_names: tuple[str, ...]
-    body_names: tuple[str, ...]
-    fixed_base: bool
+    root_link_pose_w = Buffer(Role.STATE, "root", Kind.POSE, "m", reset="default_root_pose", key="root_pose")
+    """Where the root link stands."""
+    root_com_vel_w = Buffer(
+        Role.STATE, "root", Kind.SPATIAL, "m/s, rad/s", reset="default_root_vel", key="root_velocity"
+    )
+    """Velocity of the root's centre of mass."""
+    joint_pos = Buffer(Role.STATE, "joint", Kind.NUMBER, "rad or m", reset="default_joint_pos", key="joint_position")
+    """Positions of the joints."""
+    joint_vel = Buffer(
+        Role.STATE, "joint", Kind.NUMBER, "rad/s or m/s", reset="default_joint_vel", key="joint_velocity"
+    )
+    """Velocities of the joints."""
 
-    # State: authored by environments through the articulation's write methods, filled by every physics step.
-    joint_pos: torch.Tensor
-    """(N, J) [rad or m]."""
-    joint_vel: torch.Tensor
-    """(N, J) [rad/s or m/s]."""
-    root_link_pose_w: torch.Tensor
-    """(N, 7) position, quaternion."""
-    root_com_vel_w: torch.Tensor
-    """(N, 6) velocity of the root's centre of mass [m/s, rad/s]."""
+    joint_acc = Buffer(Role.DERIVED, "joint", Kind.NUMBER, "rad/s^2 or m/s^2", reset=0.0)
+    """Change of joint velocity over the last control step, per second."""
+    root_link_vel_w = Buffer(Role.DERIVED, "root", Kind.SPATIAL, "m/s, rad/s")
+    """Velocity of the root's frame origin."""
+    root_com_lin_vel_b = Buffer(Role.DERIVED, "root", Kind.VECTOR, "m/s")
+    """Linear part of ``root_com_vel_w`` in the root-link frame."""
+    root_link_lin_vel_b = Buffer(Role.DERIVED, "root", Kind.VECTOR, "m/s")
+    """Linear part of ``root_link_vel_w`` in the root-link frame."""
+    root_ang_vel_b = Buffer(Role.DERIVED, "root", Kind.VECTOR, "rad/s")
+    """Angular velocity of the root in the root-link frame."""
+    projected_gravity_b = Buffer(Role.DERIVED, "root", Kind.DIRECTION, "1")
+    """Direction of gravity in the root-link frame."""
+    heading_w = Buffer(Role.DERIVED, "root", Kind.ANGLE, "rad")
+    """Yaw of the root's x axis."""
+    body_link_pose_w = Buffer(Role.DERIVED, "body", Kind.POSE, "m")
+    """Where the bodies' links stand."""
+    body_com_vel_w = Buffer(Role.DERIVED, "body", Kind.SPATIAL, "m/s, rad/s")
+    """Velocity of each body's centre of mass."""
 
-    # Derived state.
-    joint_acc: torch.Tensor
-    """(N, J) change of joint velocity over the last control step, per second [rad/s^2 or m/s^2]."""
-    root_link_vel_w: torch.Tensor
-    """(N, 6) velocity of the root's frame origin [m/s, rad/s]."""
-    root_com_lin_vel_b: torch.Tensor
-    """(N, 3) [m/s]."""
-    root_link_lin_vel_b: torch.Tensor
-    """(N, 3) [m/s]."""
-    root_ang_vel_b: torch.Tensor
-    """(N, 3) [rad/s]."""
-    projected_gravity_b: torch.Tensor
-    """(N, 3) unit vector of gravity in the root-link frame."""
-    heading_w: torch.Tensor
-    """(N,) yaw of the root's x axis [rad]."""
-    body_link_pose_w: torch.Tensor
-    """(N, B, 7)."""
-    body_com_vel_w: torch.Tensor
-    """(N, B, 6) velocity of each body's centre of mass [m/s, rad/s]."""
+    joint_pos_target = Buffer(Role.TARGET, "joint", Kind.NUMBER, "rad or m", reset="default_joint_pos")
+    """Position that an actuator steers to."""
+    joint_vel_target = Buffer(Role.TARGET, "joint", Kind.NUMBER, "rad/s or m/s", reset=0.0)
+    """Velocity that an actuator steers to."""
+    joint_effort_target = Buffer(Role.TARGET, "joint", Kind.NUMBER, "N m or N", reset=0.0)
+    """Feed-forward effort."""
+    applied_effort = Buffer(Role.DERIVED, "joint", Kind.NUMBER, "N m or N", reset=0.0)
+    """Effort that the solver received in the last substep, after clipping."""
 
-    # Targets and efforts.
-    joint_pos_target: torch.Tensor
-    """(N, J) [rad or m]."""
-    joint_vel_target: torch.Tensor
-    """(N, J) [rad/s or m/s]."""
-    joint_effort_target: torch.Tensor
-    """(N, J) feed-forward effort [N m or N]."""
-    applied_effort: torch.Tensor
-    """(N, J) effort that the solver received in the last substep, after clipping [N m or N]."""
+    default_joint_pos = Buffer(Role.DEFAULT, "joint", Kind.NUMBER, "rad or m")
+    """Positions of the joints after a reset."""
+    default_joint_vel = Buffer(Role.DEFAULT, "joint", Kind.NUMBER, "rad/s or m/s")
+    """Velocities of the joints after a reset."""
+    default_root_pose = Buffer(Role.DEFAULT, "root", Kind.POSE, "m")
+    """Where the root link stands after a reset, relative to the environment's origin."""
+    default_root_vel = Buffer(Role.DEFAULT, "root", Kind.SPATIAL, "m/s, rad/s")
+    """Velocity of the root's centre of mass after a reset, world frame."""
 
-    # Properties.
-    default_joint_pos: torch.Tensor
-    """(N, J) [rad or m]."""
-    default_joint_vel: torch.Tensor
-    """(N, J) [rad/s or m/s]."""
-    default_root_pose: torch.Tensor
-    """(N, 7) relative to the environment's origin."""
-    default_root_vel: torch.Tensor
-    """(N, 6) velocity of the root's centre of mass, world frame [m/s, rad/s]."""
-    joint_pos_limits: torch.Tensor
-    """(N, J, 2) lower, upper [rad or m]; infinite where unlimited."""
-    soft_joint_pos_limits: torch.Tensor
-    """(N, J, 2) limits shrunk about their middle by the configured factor [rad or m]."""
-    joint_effort_limits: torch.Tensor
-    """(N, J) actuator effort limit [N m or N]; 0 for joints without an actuator."""
-    joint_saturation_efforts: torch.Tensor
-    """(N, J) stall effort of the motor [N m or N]; infinite for actuators without a torque-speed line."""
-    joint_velocity_limits: torch.Tensor
-    """(N, J) no-load speed of the motor [rad/s or m/s]; infinite for actuators without a torque-speed line."""
-    joint_stiffness: torch.Tensor
-    """(N, J) actuator gain [N m/rad or N/m]."""
-    joint_damping: torch.Tensor
-    """(N, J) actuator damping [N m s/rad or N s/m]."""
-    joint_armature: torch.Tensor
-    """(N, J) [kg m^2 or kg]."""
-    joint_friction: torch.Tensor
-    """(N, J) largest dry friction effort in the joint [N m or N]."""
-    body_mass: torch.Tensor
-    """(N, B) [kg]."""
-    body_com_pos_b: torch.Tensor
-    """(N, B, 3) centre of mass in the body's frame [m]."""
-    body_inertia_b: torch.Tensor
-    """(N, B, 3, 3) about the centre of mass, in the body's frame [kg m^2]."""
-    body_friction: torch.Tensor
-    """(N, B) sliding friction coefficient of the body's collision shapes. In a contact the shape of higher priority
-    decides; of equal ones the larger coefficient counts."""
+    joint_pos_limits = Buffer(Role.LIMIT, "joint", Kind.RANGE, "rad or m")
+    """Limits of the joints; infinite where unlimited."""
+    soft_joint_pos_limits = Buffer(Role.LIMIT, "joint", Kind.RANGE, "rad or m")
+    """Limits shrunk about their middle by the configured factor."""
+    joint_effort_limits = Buffer(Role.LIMIT, "joint", Kind.NUMBER, "N m or N")
+    """Effort limit of the actuator; 0 for joints without an actuator."""
+    joint_saturation_efforts = Buffer(Role.LIMIT, "joint", Kind.NUMBER, "N m or N")
+    """Stall effort of the motor; infinite for actuators without a torque-speed line."""
+    joint_velocity_limits = Buffer(Role.LIMIT, "joint", Kind.NUMBER, "rad/s or m/s")
+    """No-load speed of the motor; infinite for actuators without a torque-speed line."""
 
-    # Disturbances.
-    body_wrench_w: torch.Tensor
-    """(N, B, 6) external force [N], then torque about the centre of mass [N m], world frame, in every substep until the
-    world is reset."""
+    joint_stiffness = Buffer(Role.PROPERTY, "joint", Kind.NUMBER, "N m/rad or N/m")
+    """Gain of the actuator on position."""
+    joint_damping = Buffer(Role.PROPERTY, "joint", Kind.NUMBER, "N m s/rad or N s/m")
+    """Gain of the actuator on velocity."""
+    joint_armature = Buffer(Role.PROPERTY, "joint", Kind.NUMBER, "kg m^2 or kg", notice=Notice.JOINT_INERTIA)
+    """Inertia of the drive, seen at the joint."""
+    joint_friction = Buffer(Role.PROPERTY, "joint", Kind.NUMBER, "N m or N", notice=Notice.JOINT_FORCE)
+    """Largest dry friction effort in the joint."""
+    body_mass = Buffer(Role.PROPERTY, "body", Kind.NUMBER, "kg", notice=Notice.BODY_INERTIA)
+    """Mass of the bodies."""
+    body_inertia_b = Buffer(Role.PROPERTY, "body", Kind.MATRIX, "kg m^2", notice=Notice.BODY_INERTIA)
+    """Inertia about the centre of mass, in the body's frame."""
+    body_com_pos_b = Buffer(Role.PROPERTY, "body", Kind.VECTOR, "m", notice=Notice.BODY_INERTIA)
+    """Centre of mass in the body's frame."""
+    body_friction = Buffer(Role.PROPERTY, "body", Kind.NUMBER, "1", notice=Notice.BODY_SURFACE)
+    """Sliding friction coefficient of the body's collision shapes. In a contact the shape of higher priority decides;
+    of equal ones the larger coefficient counts."""
 
-    warp: Any = None
-    """The same buffers as Warp arrays under the same names, where the backend is built on Warp."""
-
-    @property
-    def num_joints(self) -> int:
-        return len(self.joint_names)
-
-    @property
-    def num_bodies(self) -> int:
-        return len(self.body_names)
-
-    @classmethod
-    def allocate(
-        cls,
-        num_envs: int,
-        joint_names: Sequence[str],
-        body_names: Sequence[str],
-        fixed_base: bool,
-        device: torch.device | str,
-    ) -> ArticulationData:
-        """Returns zeroed buffers (identity quaternions)."""
-        shapes = row_shapes(len(joint_names), len(body_names))
-        tensors = {name: torch.zeros(num_envs, *shape, device=device) for name, shape in shapes.items()}
-        for name in ("root_link_pose_w", "default_root_pose", "body_link_pose_w"):
-            tensors[name][..., 6] = 1.0
-        return cls(joint_names=tuple(joint_names), body_names=tuple(body_names), fixed_base=fixed_base, **tensors)
-
-
-def row_shapes(num_joints: int, num_bodies: int) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of one world's row of every tensor in :class:`ArticulationData`."""
-    joint, limits, body = (num_joints,), (num_joints, 2), (num_bodies,)
-    return {
-        "joint_pos": joint,
-        "joint_vel": joint,
-        "root_link_pose_w": (7,),
-        "root_com_vel_w": (6,),
-        "joint_acc": joint,
-        "root_link_vel_w": (6,),
-        "root_com_lin_vel_b": (3,),
-        "root_link_lin_vel_b": (3,),
-        "root_ang_vel_b": (3,),
-        "projected_gravity_b": (3,),
-        "heading_w": (),
-        "body_link_pose_w": (*body, 7),
-        "body_com_vel_w": (*body, 6),
-        "joint_pos_target": joint,
-        "joint_vel_target": joint,
-        "joint_effort_target": joint,
-        "applied_effort": joint,
-        "default_joint_pos": joint,
-        "default_joint_vel": joint,
-        "default_root_pose": (7,),
-        "default_root_vel": (6,),
-        "joint_pos_limits": limits,
-        "soft_joint_pos_limits": limits,
-        "joint_effort_limits": joint,
-        "joint_saturation_efforts": joint,
-        "joint_velocity_limits": joint,
-        "joint_stiffness": joint,
-        "joint_damping": joint,
-        "joint_armature": joint,
-        "joint_friction": joint,
-        "body_mass": body,
-        "body_com_pos_b": (*body, 3),
-        "body_inertia_b": (*body, 3, 3),
-        "body_friction": body,
-        "body_wrench_w": (*body, 6),
-    }
+    body_wrench_w = Buffer(Role.DISTURBANCE, "body", Kind.SPATIAL, "N, N m")
+    """External force, then torque about the centre of mass, world frame, in every substep until the environment is
+    reset."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lab_core.errors import LabError, unknown_name_message
-from lab_core.masks import masked_copy_
 from lab_core.names import UnknownNameError
-from lab_core.scene.articulation import Articulation, ArticulationCfg
+from lab_core.scene.entity import Entity, EntityCfg
 from lab_core.seeding import make_generator
 from lab_core.sensors.sensor import SensorCfg, SensorData
 from lab_core.state import Stateful
@@ -19,6 +18,10 @@ from lab_core.terrain import TerrainGeneratorCfg, TerrainLevels
 
 if TYPE_CHECKING:
     from lab_core.physics import PhysicsBackend
+
+
+SceneState = dict[str, dict[str, dict[str, torch.Tensor]]]
+"""Kind of entity -> name -> key -> tensor (N, ...)."""
 
 
 @dataclass(kw_only=True)
@@ -51,22 +54,22 @@ class GroundCfg:
 
 @dataclass(kw_only=True)
 class SceneCfg:
-    """What stands in every world."""
+    """What stands in every environment."""
 
     num_envs: int | None = None
-    """Number of worlds. None: 4096 on a GPU, 64 on a CPU."""
+    """Number of environments. None: 4096 on a GPU, 64 on a CPU."""
     env_spacing: float = 2.5
-    """Distance between worlds in viewers [m]. In the physics every world has its own space."""
+    """Distance between environments in viewers [m]. In the physics every environment has its own space."""
     ground: GroundCfg | None = field(default_factory=GroundCfg)
     """A plane; None for a terrain, or for none at all."""
     terrain: TerrainGeneratorCfg | None = None
     """Generated ground, in place of the plane."""
-    entities: dict[str, ArticulationCfg] = field(default_factory=dict)
+    entities: dict[str, EntityCfg] = field(default_factory=dict)
     sensors: dict[str, SensorCfg] = field(default_factory=dict)
     camera: CameraCfg = field(default_factory=CameraCfg)
 
     def resolve_num_envs(self, device: torch.device) -> int:
-        """Returns the number of worlds on ``device``."""
+        """Returns the number of environments on ``device``."""
         if self.num_envs is None:
             return 4096 if device.type == "cuda" else 64
         if self.num_envs < 1:
@@ -74,7 +77,7 @@ class SceneCfg:
         return self.num_envs
 
 
-class Scene(Stateful, Mapping[str, Articulation]):
+class Scene(Stateful, Mapping[str, Entity]):
     """The entities by name; ``scene["robot"]``."""
 
     _state_exclude = ("physics",)
@@ -82,16 +85,13 @@ class Scene(Stateful, Mapping[str, Articulation]):
     def __init__(self, cfg: SceneCfg, physics: PhysicsBackend) -> None:
         self.cfg = cfg
         self.physics = physics
-        self._entities = {
-            name: Articulation(name, entity, physics.articulations[name], physics)
-            for name, entity in cfg.entities.items()
-        }
+        self._entities = {name: entity.make_entity(name, physics) for name, entity in cfg.entities.items()}
         self.env_origins = physics.env_origins
         """(N, 3) origin of each environment in the world frame [m]."""
         self.terrain = None if cfg.terrain is None else _terrain_levels(cfg.terrain, physics)
         """Level and type of each environment's tile, for a curriculum; None on a plane."""
 
-    def __getitem__(self, name: str) -> Articulation:
+    def __getitem__(self, name: str) -> Entity:
         if name not in self._entities:
             raise UnknownNameError(unknown_name_message("entity", name, self._entities))
         return self._entities[name]
@@ -121,13 +121,12 @@ class Scene(Stateful, Mapping[str, Articulation]):
             self.terrain.seed(seed)
 
     def reset(self, mask: torch.Tensor) -> None:
-        """Puts the worlds of ``mask`` (N,) bool into their default state and clears what the solver remembers."""
-        for entity in self._entities.values():
-            entity.write_default_state(self.env_origins, mask)
+        """Puts the environments of ``mask`` (N,) bool into their default state and clears what the solver remembers."""
+        self.physics.write_default_state(mask)
         self.physics.reset(mask)
 
-    def get_state(self, is_relative: bool = False) -> dict[str, dict[str, dict[str, torch.Tensor]]]:
-        """Returns copies of the state of every entity.
+    def read_state(self, is_relative: bool = False) -> SceneState:
+        """Returns the state of every entity by kind, name and key, as live buffers; see :meth:`Entity.read_state`.
 
         ``{"articulation": {name: {"root_pose" (N, 7), "root_velocity" (N, 6, of the centre of mass),
         "joint_position" (N, J), "joint_velocity" (N, J)}}}``
@@ -135,18 +134,17 @@ class Scene(Stateful, Mapping[str, Articulation]):
         Args:
             is_relative: Give positions relative to the environments' origins.
         """
-        state = {}
+        state: SceneState = {}
         for name, entity in self._entities.items():
-            pose = entity.data.root_link_pose_w.clone()
-            if is_relative:
-                pose[:, :3] -= self.env_origins
-            state[name] = {
-                "root_pose": pose,
-                "root_velocity": entity.data.root_com_vel_w.clone(),
-                "joint_position": entity.data.joint_pos.clone(),
-                "joint_velocity": entity.data.joint_vel.clone(),
-            }
-        return {"articulation": state}
+            state.setdefault(entity.kind, {})[name] = entity.read_state(is_relative)
+        return state
+
+    def get_state(self, is_relative: bool = False) -> SceneState:
+        """Returns copies of what :meth:`read_state` returns."""
+        return {
+            kind: {name: {key: value.clone() for key, value in state.items()} for name, state in entities.items()}
+            for kind, entities in self.read_state(is_relative).items()
+        }
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Compares a state with the layout of :meth:`get_state`.
@@ -154,22 +152,24 @@ class Scene(Stateful, Mapping[str, Articulation]):
         Raises:
             LabError: an entity or a key is missing or unknown, or a shape differs.
         """
-        stored = state.get("articulation", {})
-        if set(stored) != set(self._entities):
-            raise LabError(f"The state holds {sorted(stored)}, the scene holds {sorted(self._entities)}.")
-        for name, expected in self.get_state()["articulation"].items():
-            if set(stored[name]) != set(expected):
-                raise LabError(f"The state of {name!r} holds {sorted(stored[name])}, expected {sorted(expected)}.")
-            for key, value in expected.items():
-                if stored[name][key].shape != value.shape:
-                    raise LabError(
-                        f"{key} of {name!r} has shape {tuple(stored[name][key].shape)}, expected {tuple(value.shape)}."
-                    )
+        for kind, entities in self.read_state().items():
+            stored = state.get(kind, {})
+            if set(stored) != set(entities):
+                raise LabError(f"The state holds {sorted(stored)}, the scene holds {sorted(entities)}.")
+            for name, expected in entities.items():
+                if set(stored[name]) != set(expected):
+                    raise LabError(f"The state of {name!r} holds {sorted(stored[name])}, expected {sorted(expected)}.")
+                for key, value in expected.items():
+                    if stored[name][key].shape != value.shape:
+                        raise LabError(
+                            f"{key} of {name!r} has shape {tuple(stored[name][key].shape)}, "
+                            f"expected {tuple(value.shape)}."
+                        )
 
     def set_state(
         self, state: Mapping[str, Mapping[str, Mapping[str, Any]]], mask: torch.Tensor, is_relative: bool = False
     ) -> None:
-        """Writes a state of :meth:`get_state` into the worlds of ``mask`` (N,) bool.
+        """Writes a state of :meth:`get_state` into the environments of ``mask`` (N,) bool.
 
         Joint targets become the positions of the state, so that nothing pulls before the first action.
 
@@ -177,16 +177,8 @@ class Scene(Stateful, Mapping[str, Articulation]):
             LabError: see :meth:`check_state`; nothing has been written.
         """
         self.check_state(state)
-        for name, values in state["articulation"].items():
-            entity = self._entities[name]
-            entity.write_joint_state(values["joint_position"], values["joint_velocity"], mask)
-            masked_copy_(entity.data.joint_pos_target, values["joint_position"], mask)
-            if not entity.data.fixed_base:
-                pose = values["root_pose"].clone()
-                if is_relative:
-                    pose[:, :3] += self.env_origins
-                entity.write_root_link_pose(pose, mask)
-                entity.write_root_com_velocity(values["root_velocity"], mask)
+        for name, entity in self._entities.items():
+            entity.write_state(state[entity.kind][name], mask, is_relative)
 
 
 def _terrain_levels(cfg: TerrainGeneratorCfg, physics: PhysicsBackend) -> TerrainLevels:

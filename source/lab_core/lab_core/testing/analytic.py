@@ -50,7 +50,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         if scene.sensors:
             raise LabError(f"The analytic backend has no sensors, the scene asks for {sorted(scene.sensors)}.")
         ((name, entity),) = scene.entities.items()
-        data = ArticulationData.allocate(
+        data = ArticulationData(
             num_envs, ("slider_to_cart", "cart_to_pole"), ("slider", "cart", "pole"), fixed_base=True, device=device
         )
         self.articulations[name] = self._data = data

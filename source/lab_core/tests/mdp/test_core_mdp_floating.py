@@ -28,7 +28,7 @@ class Scene(dict):
 @pytest.fixture
 def env() -> SimpleNamespace:
     """What terms use of an environment, with one free body of two joints."""
-    data = ArticulationData.allocate(N, ("hip", "knee"), ("base", "leg"), fixed_base=False, device="cpu")
+    data = ArticulationData(N, ("hip", "knee"), ("base", "leg"), fixed_base=False, device="cpu")
     physics = SimpleNamespace(num_envs=N, device=torch.device("cpu"), written=torch.zeros(N, dtype=torch.bool))
     physics.mark_written = physics.written.logical_or_
     cfg = ArticulationCfg(asset="none", actuators={})

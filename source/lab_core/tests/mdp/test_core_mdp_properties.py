@@ -23,7 +23,7 @@ NAMES = ("base", "left_foot", "right_foot", "frame")
 @pytest.fixture
 def env() -> SimpleNamespace:
     """What events use of an environment, with a robot of four bodies, the last without mass, and two joints."""
-    data = ArticulationData.allocate(N, ("hip", "knee"), NAMES, fixed_base=False, device="cpu")
+    data = ArticulationData(N, ("hip", "knee"), NAMES, fixed_base=False, device="cpu")
     data.body_mass.copy_(torch.tensor(MASSES))
     data.body_inertia_b.copy_(torch.diag(torch.tensor([0.1, 0.2, 0.3])) * data.body_mass[..., None, None])
     data.body_com_pos_b.copy_(torch.tensor([0.1, 0.0, -0.2]))

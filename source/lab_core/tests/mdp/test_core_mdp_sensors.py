@@ -60,7 +60,7 @@ class Scene(dict):
 
 @pytest.fixture
 def env() -> SimpleNamespace:
-    data = ArticulationData.allocate(N, ("hip", "knee"), BODIES, fixed_base=False, device="cpu")
+    data = ArticulationData(N, ("hip", "knee"), BODIES, fixed_base=False, device="cpu")
     physics = SimpleNamespace(num_envs=N, device=CPU)
     scene = Scene()
     scene["robot"] = Articulation("robot", ArticulationCfg(asset="none", actuators={}), data, physics)

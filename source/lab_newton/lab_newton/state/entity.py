@@ -29,7 +29,7 @@ class Entity:
         self.layout = layout
         self.num_envs = num_envs
         self.device = device
-        self.data = ArticulationData.allocate(
+        self.data = ArticulationData(
             num_envs, layout.joint_names, layout.body_names, not layout.floating, wp.device_to_torch(device)
         )
         share_articulation(self.data)

@@ -21,7 +21,7 @@ ALL = torch.ones(N, dtype=torch.bool)
 @pytest.fixture
 def env() -> SimpleNamespace:
     """What events use of an environment, with a robot of three bodies and two joints."""
-    data = ArticulationData.allocate(N, ("hip", "knee"), ("base", "left", "right"), fixed_base=False, device="cpu")
+    data = ArticulationData(N, ("hip", "knee"), ("base", "left", "right"), fixed_base=False, device="cpu")
     data.body_mass.copy_(torch.tensor([5.0, 1.0, 1.0]))
     data.body_friction.fill_(0.8)
     data.joint_damping.fill_(2.0)

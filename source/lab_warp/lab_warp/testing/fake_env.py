@@ -47,7 +47,7 @@ class FakeScene(dict):
     """One robot and its sensors, by the names ``robot``, ``contacts``, ``rays``, ``imu`` and ``wrenches``."""
 
     def __init__(self, num_envs: int, device: torch.device, physics: Any) -> None:
-        data = ArticulationData.allocate(num_envs, JOINTS, BODIES, fixed_base=False, device=device)
+        data = ArticulationData(num_envs, JOINTS, BODIES, fixed_base=False, device=device)
         share_articulation(data)
         cfg = ArticulationCfg(asset="none", actuators={})
         super().__init__(robot=Articulation("robot", cfg, data, physics))
