@@ -19,7 +19,6 @@ from lab_core.errors import ConfigError, LabError, unknown_name_message
 from lab_core.names import UnknownNameError
 from lab_core.physics import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
 from lab_core.scene import CameraCfg, SceneCfg
-from lab_core.scene.articulation_data import row_shapes
 from lab_core.seeding import make_generator
 from lab_core.state import Stateful
 from lab_newton import mask_kernels
@@ -30,7 +29,6 @@ from lab_newton.model import build_model
 from lab_newton.sensors import Sensor, make_sensor
 from lab_newton.state import health_kernels
 from lab_newton.state.entity import Entity
-from lab_newton.state.properties import NOTICES
 from lab_newton.state.traces import SubstepTraces
 from lab_newton.state.wrench import ExternalWrench
 from lab_newton.terrain import Ground
@@ -272,7 +270,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             if name not in self._entities:
                 cfg = self._scene.entities[name]
                 self._entities[name] = Entity(name, cfg, layout, self.num_envs, self._device)
-                self.articulations[name] = self._entities[name].data
+                self.entities[name] = self._entities[name].data
         with wp.ScopedDevice(self._device):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
             self.solver = self._cfg.solver.build(self._model, self._cfg, self._scene)
@@ -312,11 +310,11 @@ class NewtonBackend(Stateful, PhysicsBackend):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         before = {
-            name: {field: getattr(data, field).clone() for field in NOTICES}
-            for name, data in self.articulations.items()
+            name: {field: getattr(data, field).clone() for field in data.notices()}
+            for name, data in self.entities.items()
         }
         super().load_state_dict(state)
-        for name, data in self.articulations.items():
+        for name, data in self.entities.items():
             # Only what changed: the engine derives its constants anew, with other rounding than when it was built.
             changed = [field for field, value in before[name].items() if not torch.equal(value, getattr(data, field))]
             if changed:
@@ -327,10 +325,6 @@ class NewtonBackend(Stateful, PhysicsBackend):
         arrays = {name: getattr(self._state, name) for name in ("joint_q", "joint_qd", "body_q", "body_qd")}
         arrays |= self.solver.memory()
         engine = {name: wp.to_torch(array).view(self.num_envs, -1) for name, array in arrays.items()}
-        buffers = {
-            name: {field: getattr(data, field) for field in row_shapes(0, 0)}
-            for name, data in self.articulations.items()
-        }
         return {
             "engine": engine,
             "actuators": {name: actuators.memory() for name, actuators in self._actuators.items()},
@@ -338,7 +332,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             "written": self.written,
             "non_finite": self.non_finite,
             "non_finite_count": wp.to_torch(self._non_finite_count),
-            "articulations": buffers,
+            "entities": self.entities,
             "sensors": self.sensors,
         }.items()
 
@@ -371,7 +365,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
     ) -> BrowserViewer:
         # On terrain every environment stands at its own place already.
         spacing = self._scene.env_spacing if self.terrain is None else 0.0
-        entity = next(iter(self.articulations), None) if camera.follow is None else camera.follow
+        entity = next(iter(self.entities), None) if camera.follow is None else camera.follow
         origins = self._origins_moved_with(entity)
         from lab_newton.viewer.browser import BrowserViewer  # its server is nothing that a training waits for
 
@@ -385,9 +379,9 @@ class NewtonBackend(Stateful, PhysicsBackend):
         """Gives (N, 3) the environments' origins, moved as far as the entity's root is from its default [m]."""
         if entity is None:
             return lambda: self.env_origins.cpu().numpy()
-        if entity not in self.articulations:
-            raise UnknownNameError(unknown_name_message("entity", entity, self.articulations))
-        data = self.articulations[entity]
+        if entity not in self.entities:
+            raise UnknownNameError(unknown_name_message("entity", entity, self.entities))
+        data = self.entities[entity]
         return lambda: (data.root_link_pose_w - data.default_root_pose)[:, :3].cpu().numpy()
 
     def close(self) -> None:

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from lab_core.math import quat_apply, quat_apply_inverse
-from lab_core.scene import SceneCfg
-from lab_core.scene.articulation_data import row_shapes
+from lab_core.scene import ArticulationData, SceneCfg
 from lab_core.state import StateError
 from lab_core.testing import check_masked_reset
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
@@ -20,7 +19,7 @@ MIDDLE = torch.tensor([False, True, False])
 
 
 def robot(backend: NewtonBackend):
-    return backend.articulations["robot"]
+    return backend.entities["robot"]
 
 
 def snapshot(backend: NewtonBackend) -> dict[str, torch.Tensor]:
@@ -77,7 +76,7 @@ def test_a_new_world_is_at_its_default(rover, cart_pole):
 
 def test_warp_views_share_the_memory_of_the_tensors(rover):
     data = robot(rover)
-    for name in row_shapes(0, 0):
+    for name in ArticulationData.buffers():
         assert getattr(data.warp, name).ptr == getattr(data, name).data_ptr(), name
 
 
@@ -178,7 +177,7 @@ def test_one_call_of_n_substeps_equals_n_calls_of_one(rover, shared_rover, asser
     for _ in range(substeps):
         rover.step(1)
     several = snapshot(rover)
-    del once["articulations.robot.joint_acc"], several["articulations.robot.joint_acc"]  # over the call, by definition
+    del once["entities.robot.joint_acc"], several["entities.robot.joint_acc"]  # over the call, by definition
     assert_same(once, several)
 
 
@@ -272,7 +271,7 @@ def test_reset_leaves_the_state_and_other_worlds_alone(rover):
     after = snapshot(rover)
     assert_equal_rows(before, after, rows=[0, 2])
     assert before["engine.qacc_warmstart"][1].any() and not after["engine.qacc_warmstart"][1].any()
-    assert torch.equal(before["articulations.robot.joint_pos"], after["articulations.robot.joint_pos"])
+    assert torch.equal(before["entities.robot.joint_pos"], after["entities.robot.joint_pos"])
 
 
 def test_a_mask_of_the_wrong_length_is_refused(rover):
@@ -282,7 +281,7 @@ def test_a_mask_of_the_wrong_length_is_refused(rover):
 
 def test_rebuild_equals_a_new_backend_and_keeps_the_buffers(rover, shared_rover, make_rover, assert_same):
     backend = make_rover()
-    addresses = {name: getattr(robot(backend), name).data_ptr() for name in row_shapes(0, 0)}
+    addresses = {name: getattr(robot(backend), name).data_ptr() for name in ArticulationData.buffers()}
     called = []
     backend.rebuild_callbacks.append(lambda: called.append(True))
     robot(backend).joint_pos_target.fill_(0.4)
@@ -291,7 +290,7 @@ def test_rebuild_equals_a_new_backend_and_keeps_the_buffers(rover, shared_rover,
     backend.step(4)
     backend.rebuild()
     assert called == [True]
-    assert addresses == {name: getattr(robot(backend), name).data_ptr() for name in row_shapes(0, 0)}
+    assert addresses == {name: getattr(robot(backend), name).data_ptr() for name in ArticulationData.buffers()}
     assert_equal_rows(snapshot(backend), shared_rover[1], rows=[0, 1, 2])
     backend.step(4)
     rover.step(4)
@@ -317,13 +316,13 @@ def test_a_state_of_another_scene_is_refused(rover):
     del state["engine.qacc_warmstart"]
     with pytest.raises(StateError, match="engine.qacc_warmstart: missing"):
         rover.load_state_dict(state)
-    with pytest.raises(StateError, match="articulations.robot.joint_pos: expected"):
-        rover.load_state_dict(rover.state_dict() | {"articulations.robot.joint_pos": torch.zeros(5, 3)})
+    with pytest.raises(StateError, match="entities.robot.joint_pos: expected"):
+        rover.load_state_dict(rover.state_dict() | {"entities.robot.joint_pos": torch.zeros(5, 3)})
 
 
 def test_a_masked_reset_touches_its_worlds_and_what_outlives_their_state_only(rover):
     cleared = check_masked_reset(rover, rover.reset, rover.num_envs)
-    assert cleared == {"engine.qacc_warmstart", "articulations.robot.body_wrench_w"}
+    assert cleared == {"engine.qacc_warmstart", "entities.robot.body_wrench_w"}
 
 
 def test_eager_and_captured_runs_agree(rover, make_rover, assert_same, monkeypatch):
@@ -357,9 +356,9 @@ def test_two_entities_share_a_world(rover_cfg, device):
     high = replace(rover_cfg, init_state=replace(rover_cfg.init_state, pos=(3.0, 0.0, 2.0)))
     scene = SceneCfg(entities={"low": rover_cfg, "high": high})
     backend = NewtonBackend(NewtonCfg(dt=0.005, solver=MuJoCoSolverCfg(njmax=192, nconmax=64)), scene, 2, device)
-    backend.articulations["high"].joint_pos_target[:, 0] = -0.4
+    backend.entities["high"].joint_pos_target[:, 0] = -0.4
     backend.step(10)
-    low, high_data = backend.articulations["low"], backend.articulations["high"]
+    low, high_data = backend.entities["low"], backend.entities["high"]
     assert torch.allclose(high_data.root_link_pose_w[:, 0], torch.tensor(3.0), atol=0.05)
     assert (high_data.joint_pos[:, 0] < low.joint_pos[:, 0]).all()
     assert (low.applied_effort[:, 0] != high_data.applied_effort[:, 0]).all()

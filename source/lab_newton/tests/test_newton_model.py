@@ -152,6 +152,6 @@ def test_the_base_of_a_urdf_file_may_float(build):
 def test_a_floating_robot_can_be_hung_up(make_rover, rover_cfg):
     backend = make_rover(num_envs=2, entity=replace(rover_cfg, fixed_base=True))
     backend.step(50)
-    data = backend.articulations["robot"]
+    data = backend.entities["robot"]
     assert data.fixed_base and data.joint_names == ("shoulder", "wrist", "tail")
     assert data.root_link_pose_w[:, 2].tolist() == pytest.approx([0.5, 0.5])

@@ -68,7 +68,7 @@ def restart(backend: NewtonBackend) -> Scene:
 
 
 def put(backend: NewtonBackend, position: torch.Tensor) -> None:
-    robot = backend.articulations["robot"]
+    robot = backend.entities["robot"]
     robot.root_link_pose_w[:, :3] = position
     robot.root_link_pose_w[:, 3:] = torch.tensor([0.0, 0.0, 0.0, 1.0])
     robot.root_com_vel_w.zero_()
@@ -103,7 +103,7 @@ def test_bodies_rest_on_the_ground_that_the_terrain_has(balls):
     assert len(height.unique()) == 4
     put(balls, torch.cat([spots, height[:, None] + RADIUS + 0.02], dim=1))
     run(balls, 160)
-    position = balls.articulations["robot"].root_link_pose_w.cpu()
+    position = balls.entities["robot"].root_link_pose_w.cpu()
     torch.testing.assert_close(position[:, 2], height + RADIUS, rtol=0.0, atol=2e-3)
     torch.testing.assert_close(position[:, :2], spots, rtol=0.0, atol=5e-3)
 
@@ -117,7 +117,7 @@ def test_bodies_accelerate_down_a_slope_by_the_law_of_rolling(balls):
     height = float(balls.terrain.height_at(spot.numpy())) + RADIUS / math.cos(slope)
     put(balls, torch.cat([spot, torch.tensor([height])]).repeat(N, 1))
     run(balls, 80)
-    moved = 1.0 - balls.articulations["robot"].root_link_pose_w[:, 1]
+    moved = 1.0 - balls.entities["robot"].root_link_pose_w[:, 1]
     expected = 0.5 * (5 / 7) * 9.81 * math.sin(slope) * math.cos(slope) * 0.4**2
     assert moved.tolist() == pytest.approx([expected] * N, rel=0.1)
 
@@ -152,14 +152,14 @@ def test_robots_stand_on_terrain_with_their_weight(walkers):
     assert total.tolist() == pytest.approx([5.8 * 9.81] * N, rel=0.05)
     assert torch.equal(feet.force_matrix_w[:, :, 0], feet.net_forces_w)
     ground = walkers.sensors["scan"].ray_hits_w[..., 2]
-    height = walkers.articulations["robot"].root_link_pose_w[:, 2] - ground[:, 93]
+    height = walkers.entities["robot"].root_link_pose_w[:, 2] - ground[:, 93]
     assert height.tolist() == pytest.approx([0.23] * N, abs=0.01)
     assert walkers.health().ok
 
 
 def test_a_world_that_goes_non_finite_comes_back_to_its_own_tile(walkers):
     scene = restart(walkers)
-    robot = walkers.articulations["robot"]
+    robot = walkers.entities["robot"]
     robot.joint_pos_target[1, 0] = math.nan
     walkers.step(4)
     assert walkers.non_finite.tolist() == [False, True, False, False]
@@ -179,7 +179,7 @@ def test_eager_equals_captured_and_a_rebuild_starts_at_the_origins(walkers, devi
     Scene(walkers._scene, walkers)
     for backend in (walkers, eager):
         backend.rebuild()
-        robot = backend.articulations["robot"]
+        robot = backend.entities["robot"]
         torch.testing.assert_close(robot.root_link_pose_w[:, :2], backend.env_origins[:, :2])
         run(backend, 24)
         backend.reset(MIDDLE.to(device))
@@ -206,7 +206,7 @@ def test_pictures_show_the_terrain_and_follow_the_robot(walkers):
     assert np.abs(still - follow).max() <= 2, "the robot is where it is by default"
     assert still[-20:].std(axis=(0, 1)).max() > 2 or still[-20:].mean() < 200, "ground below"
 
-    robot = walkers.articulations["robot"]
+    robot = walkers.entities["robot"]
     robot.root_link_pose_w[:, 2] += 3.0
     walkers.written.fill_(True)
     walkers.forward()

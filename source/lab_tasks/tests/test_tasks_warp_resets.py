@@ -39,7 +39,7 @@ def test_row_1_1_and_1_6_a_reset_touches_no_row_of_other_environments(task):
 
     # The mask of worlds with authored state is followed by the reset; it is empty between two steps.
     changed = check_masked_reset({"env": env, "physics": env.physics}, reset, N, keep=("physics.written",))
-    assert {"env.episode_length_buf", "env.rng_state", "physics.articulations.robot.joint_pos"} <= changed
+    assert {"env.episode_length_buf", "env.rng_state", "physics.entities.robot.joint_pos"} <= changed
 
 
 @pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct", "Lab-Velocity-Flat-Go2"])

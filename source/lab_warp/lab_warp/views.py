@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 import warp as wp
 
 from lab_core.managers import SceneEntityCfg
-from lab_core.scene import ArticulationData
-from lab_core.scene.articulation_data import row_shapes
+from lab_core.scene import Buffer, EntityData, Kind
 
-_DTYPE_BY_NAME_END: dict[str, Any] = {
-    "root_pose": wp.transform,
-    "root_vel": wp.spatial_vector,
-    "wrench_w": wp.spatial_vector,
-    "pose_w": wp.transform,
-    "vel_w": wp.spatial_vector,
-    "lin_vel_b": wp.vec3,
-    "ang_vel_b": wp.vec3,
-    "gravity_b": wp.vec3,
-    "pos_b": wp.vec3,
-    "pos_limits": wp.vec2,
-    "inertia_b": wp.mat33,
+DTYPES: dict[Kind, Any] = {
+    Kind.NUMBER: wp.float32,
+    Kind.ANGLE: wp.float32,
+    Kind.RANGE: wp.vec2,
+    Kind.VECTOR: wp.vec3,
+    Kind.DIRECTION: wp.vec3,
+    Kind.SPATIAL: wp.spatial_vector,
+    Kind.POSE: wp.transform,
+    Kind.MATRIX: wp.mat33,
 }
+"""Kind of an element of a buffer -> Warp's type of it."""
 
 
-def share_articulation(data: ArticulationData) -> None:
-    """Sets ``data.warp`` to Warp arrays over all its buffers: vectors, poses and limits as Warp's own types."""
-    data.warp = SimpleNamespace(**{name: _articulation_view(name, getattr(data, name)) for name in row_shapes(0, 0)})
+def share_entity(data: EntityData) -> None:
+    """Sets ``data.warp`` to Warp arrays over all its buffers: vectors, poses and ranges as Warp's own types."""
+    data.warp = SimpleNamespace(
+        **{name: wp.from_torch(getattr(data, name), dtype=DTYPES[b.kind]) for name, b in data.buffers().items()}
+    )
+
+
+def array_struct(name: str, module: str, buffers: Mapping[str, Buffer]) -> Any:
+    """Makes the Warp struct whose fields are arrays of ``buffers``, for kernels.
+
+    Args:
+        name: Name of the struct.
+        module: Name of the Python module that holds it, ``__name__``.
+        buffers: See :meth:`EntityData.buffers`.
+    """
+    fields = {field: wp.array(dtype=DTYPES[b.kind], ndim=b.ndim) for field, b in buffers.items()}
+    return wp.struct(type(name, (), {"__annotations__": fields, "__module__": module}))
+
+
+def fill_struct(struct: Any, data: EntityData) -> Any:
+    """Returns an instance of a struct of :func:`array_struct` over the buffers of ``data``, which is shared."""
+    arrays = struct()
+    for name in struct.vars:
+        setattr(arrays, name, getattr(data.warp, name))
+    return arrays
 
 
 def share(owner: Any, names: Iterable[str]) -> SimpleNamespace:
@@ -46,8 +64,3 @@ def joint_index(cfg: SceneEntityCfg) -> wp.array:
 def body_index(cfg: SceneEntityCfg) -> wp.array:
     """Returns the bodies that ``cfg`` selects, int32 (K,), in the order of the selection."""
     return wp.from_torch(cfg.body_index)
-
-
-def _articulation_view(name: str, tensor: torch.Tensor) -> wp.array:
-    dtype = next((dtype for end, dtype in _DTYPE_BY_NAME_END.items() if name.endswith(end)), wp.float32)
-    return wp.from_torch(tensor, dtype=dtype)

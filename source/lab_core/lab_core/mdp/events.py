@@ -23,8 +23,7 @@ _ROBOT = SceneEntityCfg("robot")
 
 def reset_scene_to_default(env: Env, mask: torch.Tensor) -> None:
     """Puts every entity into its default state."""
-    for entity in env.scene.values():
-        entity.write_default_state(env.scene.env_origins, mask)
+    env.physics.write_default_state(mask)
 
 
 def reset_joints_by_offset(

@@ -17,7 +17,7 @@ from lab_core.physics.viewer import SettableCommand, Viewer
 from lab_core.terrain import Terrain, generate_terrain
 
 if TYPE_CHECKING:
-    from lab_core.scene import ArticulationData, CameraCfg, SceneCfg
+    from lab_core.scene import CameraCfg, EntityData, SceneCfg
     from lab_core.sensors import SensorData
 
 
@@ -57,7 +57,7 @@ class HealthReport:
 class PhysicsBackend(ABC):
     """Steps all environments and owns the memory of their state.
 
-    A backend allocates one :class:`ArticulationData` per entity. Its tensors keep their addresses for life. ``step``
+    A backend allocates the :class:`EntityData` of every entity. Its tensors keep their addresses for life. ``step``
     fills them; state that an environment authors (joint positions and velocities, root pose and velocity) is written
     into them, marked with :meth:`mark_written` and handed to the engine by :meth:`forward`.
 
@@ -70,7 +70,7 @@ class PhysicsBackend(ABC):
     num_envs: int
     device: torch.device
     dt: float
-    articulations: dict[str, ArticulationData]
+    entities: dict[str, EntityData]
     """Entity name -> data."""
     sensors: dict[str, SensorData]
     """Sensor name -> measurements."""
@@ -93,7 +93,7 @@ class PhysicsBackend(ABC):
         self.num_envs = num_envs
         self.device = device
         self.dt = cfg.dt
-        self.articulations = {}
+        self.entities = {}
         self.sensors = {}
         self.non_finite = torch.zeros(num_envs, dtype=torch.bool, device=device)
         self.written = torch.zeros(num_envs, dtype=torch.bool, device=device)
@@ -114,6 +114,16 @@ class PhysicsBackend(ABC):
     def mark_written(self, mask: torch.Tensor) -> None:
         """Marks environments ``mask`` (N,) bool as having newly authored state."""
         self.written.logical_or_(mask)
+
+    def write_default_state(self, mask: torch.Tensor) -> None:
+        """Puts all entities into their default state at the origins of the environments of ``mask`` (N,) bool.
+
+        Clears their targets and efforts; see :meth:`EntityData.write_default_state`. Solvers and sensors keep what
+        they remember: :meth:`reset` clears that.
+        """
+        for data in self.entities.values():
+            data.write_default_state(self.env_origins, mask)
+        self.mark_written(mask)
 
     @abstractmethod
     def step(self, substeps: int) -> None:
@@ -161,9 +171,10 @@ class PhysicsBackend(ABC):
 
         Args:
             entity: Name of the entity.
-            properties: Names of tensors of :class:`ArticulationData`, for example ``"body_mass"``. Gains and effort
-                limits of actuators need no notice: they are read in every step. A change of mass, inertia, centre of
-                mass or armature is expensive; make it when the environment starts, or rarely.
+            properties: Names of tensors of its :class:`EntityData` that are declared with a notice, for example
+                ``"body_mass"``. Gains and effort limits of actuators need none: they are read in every step. A change
+                of mass, inertia, centre of mass or armature is expensive; make it when the environment starts, or
+                rarely.
         """
         raise LabError(f"The {self.cfg.backend!r} physics backend cannot change {', '.join(properties)}.")
 

@@ -10,9 +10,10 @@ from lab_core.scene.actuators import (
 )
 from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialStateCfg
 from lab_core.scene.articulation_data import ArticulationData
-from lab_core.scene.buffers import Buffer, EntityData, Kind, Notice, Role
+from lab_core.scene.buffers import Buffer, Kind, Notice, Role
 from lab_core.scene.defaults import actuated_joints, fill_defaults
 from lab_core.scene.entity import Entity, EntityCfg
+from lab_core.scene.entity_data import EntityData
 from lab_core.scene.scene import CameraCfg, GroundCfg, Scene, SceneCfg, SceneState
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -59,16 +59,6 @@ class Articulation(Entity[ArticulationCfg, ArticulationData]):
     """Access to one robot in all environments."""
 
     kind = "articulation"
-
-    def write_joint_state(
-        self,
-        position: torch.Tensor,
-        velocity: torch.Tensor,
-        mask: torch.Tensor | Sequence[int] | None = None,
-        joint_ids: slice | torch.Tensor = slice(None),
-    ) -> None:
-        """Sets positions and velocities (N, J) of joints, all or those of ``joint_ids``, where ``mask`` says."""
-        self._write({"joint_pos": position, "joint_vel": velocity}, mask, joint_ids)
 
     def write_state(self, state: Mapping[str, torch.Tensor], mask: torch.Tensor, is_relative: bool = False) -> None:
         """As :meth:`Entity.write_state`; joint targets become the positions of the state, so that nothing pulls

@@ -13,7 +13,8 @@ from lab_core.config import MISSING
 from lab_core.errors import LabError
 from lab_core.masks import masked_copy_, resolve_mask
 from lab_core.names import match_names
-from lab_core.scene.buffers import EntityData, Kind, Role, moved
+from lab_core.scene.buffers import Kind, Role
+from lab_core.scene.entity_data import EntityData, moved
 
 if TYPE_CHECKING:
     from lab_core.physics import PhysicsBackend
@@ -74,6 +75,22 @@ class Entity(ABC, Generic[CfgT, DataT]):
     def find_bodies(self, patterns: str | Sequence[str], preserve_order: bool = False) -> list[int]:
         """Returns body indices; see :func:`lab_core.names.match_names`."""
         return match_names(patterns, self.body_names, what=f"body of {self.name!r}", preserve_order=preserve_order)
+
+    def write_joint_state(
+        self,
+        position: torch.Tensor,
+        velocity: torch.Tensor,
+        mask: torch.Tensor | Sequence[int] | None = None,
+        joint_ids: slice | torch.Tensor = slice(None),
+    ) -> None:
+        """Sets positions and velocities (N, J) of joints, all or those of ``joint_ids``, where ``mask`` says.
+
+        Raises:
+            LabError: entities of this kind have no joints.
+        """
+        if "joint_pos" not in self.data.buffers():
+            raise LabError(f"Cannot write the joint state of {self.name!r}: it has no joints.")
+        self._write({"joint_pos": position, "joint_vel": velocity}, mask, joint_ids)
 
     def write_root_link_pose(self, pose: torch.Tensor, mask: torch.Tensor | Sequence[int] | None = None) -> None:
         """Sets the root-link pose (N, 7) in the world frame in the selected environments.

@@ -13,8 +13,8 @@ from lab_core.errors import LabError
 from lab_core.masks import masked_copy_
 from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.physics.traces import ENTITY_FIELDS, TraceBuffers
+from lab_core.scene import ArticulationCfg, ArticulationData
 from lab_core.scene.actuators import ActuatorCfg, DCMotorActuatorCfg, IdealPDActuatorCfg, clip_to_motor_curve
-from lab_core.scene.articulation_data import ArticulationData, row_shapes
 from lab_core.scene.defaults import fill_defaults
 from lab_core.scene.scene import SceneCfg
 
@@ -50,10 +50,12 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         if scene.sensors:
             raise LabError(f"The analytic backend has no sensors, the scene asks for {sorted(scene.sensors)}.")
         ((name, entity),) = scene.entities.items()
+        if not isinstance(entity, ArticulationCfg):
+            raise LabError(f"The analytic backend holds articulations, {name!r} is a {type(entity).__name__}.")
         data = ArticulationData(
             num_envs, ("slider_to_cart", "cart_to_pole"), ("slider", "cart", "pole"), fixed_base=True, device=device
         )
-        self.articulations[name] = self._data = data
+        self.entities[name] = self._data = data
         self._non_finite_count = torch.zeros((), dtype=torch.int64, device=device)
         self._traces, self._row = TraceBuffers(), 0
         data.joint_pos_limits[:, 0] = torch.tensor([-RAIL_LIMIT, RAIL_LIMIT])
@@ -75,8 +77,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
             self._row += 1
         torch.logical_not((data.joint_pos.isfinite() & data.joint_vel.isfinite()).all(-1), out=self.non_finite)
         self._non_finite_count += self.non_finite.sum()
-        masked_copy_(data.joint_pos, data.default_joint_pos, self.non_finite)
-        masked_copy_(data.joint_vel, data.default_joint_vel, self.non_finite)
+        data.write_default_state(self.env_origins, self.non_finite)
         masked_copy_(before, data.default_joint_vel, self.non_finite)
         data.joint_acc.copy_((data.joint_vel - before) / (substeps * self.dt))
         self._refresh(torch.ones_like(self.non_finite))
@@ -84,7 +85,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
     def trace(self, owner: str, field: str, substeps: int) -> torch.Tensor:
         sources = {
             name: {quantity: getattr(data, quantity) for quantity in ENTITY_FIELDS}
-            for name, data in self.articulations.items()
+            for name, data in self.entities.items()
         }
         self._traces.request(owner, field, substeps, sources)
         return self._traces.rows[owner, field]
@@ -114,7 +115,7 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         determinant = mass * POLE_INERTIA - coupling**2
         data.joint_vel[:, 0] += self.dt * (POLE_INERTIA * force - coupling * torque) / determinant
         data.joint_vel[:, 1] += self.dt * (mass * torque - coupling * force) / determinant
-        data.joint_pos += self.dt * data.joint_vel
+        data.joint_pos.add_(self.dt * data.joint_vel)
 
     def _refresh(self, mask: torch.Tensor) -> None:
         data = self._data
@@ -143,24 +144,20 @@ class AnalyticCartpoleBackend(PhysicsBackend):
 
     def _rebuild(self) -> None:
         data = self._data
-        for name in ("joint_pos", "joint_vel"):
-            getattr(data, name).copy_(getattr(data, f"default_{name}"))
+        everywhere = torch.ones_like(self.written)
+        data.write_default_state(self.env_origins, everywhere)
         data.root_link_pose_w.copy_(data.default_root_pose)
-        data.joint_pos_target.copy_(data.default_joint_pos)
-        for buffer in (data.joint_vel_target, data.joint_effort_target, data.applied_effort, data.joint_acc):
-            buffer.zero_()
         data.projected_gravity_b[:, 2] = -1.0
         self.non_finite.zero_()
         self.written.zero_()
-        self._refresh(torch.ones_like(self.written))
+        self._refresh(everywhere)
 
     def state_dict(self) -> dict[str, Any]:
-        state = {name: getattr(self._data, name).cpu().clone() for name in row_shapes(0, 0)}
+        state = {name: tensor.cpu() for name, tensor in self._data.state_dict().items()}
         return state | {"non_finite": self.non_finite.cpu().clone(), "count": self._non_finite_count.cpu().clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name in row_shapes(0, 0):
-            getattr(self._data, name).copy_(state[name])
+        self._data.load_state_dict({name: state[name] for name in self._data.buffers()})
         self.non_finite.copy_(state["non_finite"])
         self._non_finite_count.copy_(state["count"])
 

@@ -176,7 +176,7 @@ def test_a_timing_with_an_overflow_is_refused(monkeypatch):
 
 def test_a_timing_with_a_non_finite_world_is_refused():
     env = env_cfg().build()
-    env.physics.articulations["robot"].joint_vel[1, 0] = math.nan
+    env.physics.entities["robot"].joint_vel[1, 0] = math.nan
     with pytest.raises(BenchmarkError, match="1 times an environment went non-finite: lower"):
         time_step(env, steps=2)
 

@@ -31,6 +31,7 @@ def env() -> SimpleNamespace:
     data = ArticulationData(N, ("hip", "knee"), ("base", "leg"), fixed_base=False, device="cpu")
     physics = SimpleNamespace(num_envs=N, device=torch.device("cpu"), written=torch.zeros(N, dtype=torch.bool))
     physics.mark_written = physics.written.logical_or_
+    physics.write_default_state = lambda mask: data.write_default_state(Scene.env_origins, mask)
     cfg = ArticulationCfg(asset="none", actuators={})
     env = SimpleNamespace(
         num_envs=N,

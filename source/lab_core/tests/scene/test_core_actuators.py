@@ -85,7 +85,7 @@ def test_unlimited_effort_leaves_the_line():
 def test_a_dc_motor_moves_the_analytic_cart_no_faster_than_its_no_load_speed():
     motor = DCMotorActuatorCfg(joint_names=(CART,), effort_limit=50.0, saturation_effort=50.0, velocity_limit=2.0)
     backend = make(cart=motor)
-    data = backend.articulations["robot"]
+    data = backend.entities["robot"]
     data.joint_effort_target[:, 0] = 40.0
     backend.step(1)
     assert data.applied_effort[:, 0].tolist() == [40.0] * 3
@@ -101,7 +101,7 @@ def test_motor_limits_reach_their_joints():
         ),
         pole=IdealPDActuatorCfg(joint_names=(POLE,), damping=7.0),
     )
-    data = backend.articulations["robot"]
+    data = backend.entities["robot"]
     for buffer, row in (
         (data.joint_effort_limits, [3.0, math.inf]),
         (data.joint_saturation_efforts, [4.0, math.inf]),

@@ -8,12 +8,11 @@ from __future__ import annotations
 import newton
 import warp as wp
 
-from lab_core.scene import ArticulationCfg, ArticulationData
-from lab_core.scene.defaults import fill_defaults
+from lab_core.scene import ArticulationCfg, ArticulationData, fill_defaults
 from lab_newton.model import EntityLayout
 from lab_newton.state import entity_kernels as kernels
 from lab_newton.state.properties import Properties
-from lab_warp.views import share_articulation
+from lab_warp.views import fill_struct, share_entity
 
 
 class Entity:
@@ -32,18 +31,18 @@ class Entity:
         self.data = ArticulationData(
             num_envs, layout.joint_names, layout.body_names, not layout.floating, wp.device_to_torch(device)
         )
-        share_articulation(self.data)
+        share_entity(self.data)
         self._joint_dim = (num_envs, max(len(layout.joint_names), 1))
-        self._arrays = kernels.EntityArrays()
+        self._arrays = fill_struct(kernels.ArticulationArrays, self.data)
+        self._places = kernels.Places()
 
     def bind(self, model: newton.Model, env_origins: wp.array, state: newton.State) -> None:
         """Reads the model's properties into the buffers and fills every world with its default state at its origin."""
         data = self.data
-        self._arrays = self._entity_arrays(model)
+        self._places = self._find_places(model)
         self.properties = Properties(self.name, data, self.layout, model)
         self.properties.read()
         fill_defaults(self.name, self.cfg, data)
-        data.joint_acc.zero_()
         self.restore_default(wp.ones(self.num_envs, dtype=wp.bool, device=self.device), env_origins, state)
 
     def write_state(self, mask: wp.array, state: newton.State) -> None:
@@ -51,7 +50,7 @@ class Entity:
         wp.launch(
             kernels.write_state,
             dim=self._joint_dim,
-            inputs=[mask, self._arrays],
+            inputs=[mask, self._arrays, self._places],
             outputs=[state.joint_q, state.joint_qd],
             device=self.device,
         )
@@ -61,7 +60,7 @@ class Entity:
         wp.launch(
             kernels.restore_default,
             dim=self._joint_dim,
-            inputs=[mask, env_origins, self._arrays],
+            inputs=[mask, env_origins, self._arrays, self._places],
             outputs=[state.joint_q, state.joint_qd],
             device=self.device,
         )
@@ -92,7 +91,7 @@ class Entity:
                 model.body_com,
                 model.gravity,
             ],
-            outputs=[self._arrays, written],
+            outputs=[self._arrays, self._places, written],
             device=self.device,
         )
 
@@ -102,7 +101,7 @@ class Entity:
             wp.launch(
                 kernels.write_targets,
                 dim=self._joint_dim,
-                inputs=[self._arrays],
+                inputs=[self._arrays, self._places],
                 outputs=[control.joint_target_q, control.joint_target_qd, control.joint_act, non_finite],
                 device=self.device,
             )
@@ -114,23 +113,19 @@ class Entity:
                 kernels.read_effort,
                 dim=self._joint_dim,
                 inputs=[control.joint_f],
-                outputs=[self._arrays],
+                outputs=[self._arrays, self._places],
                 device=self.device,
             )
 
-    def _entity_arrays(self, model: newton.Model) -> kernels.EntityArrays:
-        arrays = kernels.EntityArrays()
-        for name, view in vars(self.data.warp).items():
-            if name in kernels.EntityArrays.vars:
-                setattr(arrays, name, view)
-        layout = self.layout
-        arrays.joint_coord = wp.array(layout.joint_coord, dtype=wp.int32, device=self.device)
-        arrays.joint_dof = wp.array(layout.joint_dof, dtype=wp.int32, device=self.device)
-        arrays.body = wp.array(layout.body, dtype=wp.int32, device=self.device)
-        arrays.root_coord = layout.root_coord
-        arrays.root_dof = layout.root_dof
-        arrays.floating = layout.floating
-        arrays.coords_per_world = model.joint_coord_count // self.num_envs
-        arrays.dofs_per_world = model.joint_dof_count // self.num_envs
-        arrays.bodies_per_world = model.body_count // self.num_envs
-        return arrays
+    def _find_places(self, model: newton.Model) -> kernels.Places:
+        places, layout = kernels.Places(), self.layout
+        places.joint_coord = wp.array(layout.joint_coord, dtype=wp.int32, device=self.device)
+        places.joint_dof = wp.array(layout.joint_dof, dtype=wp.int32, device=self.device)
+        places.body = wp.array(layout.body, dtype=wp.int32, device=self.device)
+        places.root_coord = layout.root_coord
+        places.root_dof = layout.root_dof
+        places.floating = layout.floating
+        places.coords_per_world = model.joint_coord_count // self.num_envs
+        places.dofs_per_world = model.joint_dof_count // self.num_envs
+        places.bodies_per_world = model.body_count // self.num_envs
+        return places

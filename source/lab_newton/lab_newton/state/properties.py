@@ -12,20 +12,18 @@ import warp as wp
 from newton import ModelFlags
 
 from lab_core.errors import LabError, unknown_name_message
-from lab_core.scene import ArticulationData
+from lab_core.scene import ArticulationData, Notice
 from lab_newton.arrays import present
 from lab_newton.model import UNLIMITED, EntityLayout
 from lab_newton.state import property_kernels as kernels
 
-NOTICES: dict[str, ModelFlags] = {
-    "body_mass": ModelFlags.BODY_INERTIAL_PROPERTIES,
-    "body_inertia_b": ModelFlags.BODY_INERTIAL_PROPERTIES,
-    "body_com_pos_b": ModelFlags.BODY_INERTIAL_PROPERTIES,
-    "body_friction": ModelFlags.SHAPE_PROPERTIES,
-    "joint_armature": ModelFlags.JOINT_DOF_INERTIAL_PROPERTIES,
-    "joint_friction": ModelFlags.JOINT_DOF_FORCE_PROPERTIES,
+FLAGS: dict[Notice, ModelFlags] = {
+    Notice.BODY_INERTIA: ModelFlags.BODY_INERTIAL_PROPERTIES,
+    Notice.BODY_SURFACE: ModelFlags.SHAPE_PROPERTIES,
+    Notice.JOINT_INERTIA: ModelFlags.JOINT_DOF_INERTIAL_PROPERTIES,
+    Notice.JOINT_FORCE: ModelFlags.JOINT_DOF_FORCE_PROPERTIES,
 }
-"""Property that may change -> what Newton's solvers must be told."""
+"""What an engine is told -> how Newton calls it."""
 
 
 class Properties:
@@ -76,10 +74,11 @@ class Properties:
             LabError: a property cannot be changed in a running simulation.
         """
         flags = 0
+        notices = self._data.notices()
         for name in properties:
-            if name not in NOTICES:
-                raise LabError(f"notify({self._name!r}): {unknown_name_message('property', name, NOTICES)}")
-            flags |= NOTICES[name]
+            if name not in notices:
+                raise LabError(f"notify({self._name!r}): {unknown_name_message('property', name, notices)}")
+            flags |= FLAGS[notices[name]]
         if flags & ModelFlags.SHAPE_PROPERTIES and self._weak_friction:
             warnings.warn(
                 f"Friction of {self._name!r} acts on the ground only where it is above that of the ground, "

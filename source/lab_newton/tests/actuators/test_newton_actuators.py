@@ -23,7 +23,7 @@ PD = {"stiffness": 20.0, "damping": 1.0, "effort_limit": 5.0}
 
 
 def robot(backend: NewtonBackend) -> ArticulationData:
-    return backend.articulations["robot"]
+    return backend.entities["robot"]
 
 
 def joint(backend: NewtonBackend, name: str) -> int:

@@ -69,7 +69,7 @@ def settle(backend: NewtonBackend) -> None:
 
 def throw(backend: NewtonBackend, spin: tuple[float, float, float] = (1.0, -2.0, 3.0)) -> None:
     """High up, turning, each world in another pose."""
-    robot = backend.articulations["robot"]
+    robot = backend.entities["robot"]
     draw = torch.Generator().manual_seed(3)
     robot.root_link_pose_w[:, 2] = 3.0
     rotation = torch.nn.functional.normalize(torch.randn(3, 4, generator=draw), dim=-1)
@@ -82,7 +82,7 @@ def throw(backend: NewtonBackend, spin: tuple[float, float, float] = (1.0, -2.0,
 def test_a_leg_at_rest_is_held_by_its_joint_and_the_ground(dropped):
     """F_joint + F_contact + m g = 0, in the leg's frame."""
     settle(dropped)
-    robot, contacts = dropped.articulations["robot"], dropped.sensors["contacts"]
+    robot, contacts = dropped.entities["robot"], dropped.sensors["contacts"]
     ids = [robot.body_names.index(leg) for leg in LEGS]
     rotation = robot.body_link_pose_w[:, ids, 3:]
     force = quat_apply(rotation, dropped.sensors["legs"].wrench_b[..., :3])
@@ -94,7 +94,7 @@ def test_a_leg_at_rest_is_held_by_its_joint_and_the_ground(dropped):
 
 def test_a_joint_at_rest_passes_on_the_actuators_effort(dropped):
     """The torque about the hinge, moved from the centre of mass to the joint, is the effort."""
-    robot = dropped.articulations["robot"]
+    robot = dropped.entities["robot"]
     robot.joint_pos_target.copy_(torch.tensor([0.2, 0.2, -0.2, -0.2]))  # legs that spread against the friction
     settle(dropped)
     wrench = dropped.sensors["legs"].wrench_b
@@ -126,7 +126,7 @@ def test_the_wrench_is_that_of_the_last_substep_only(dropped, assert_same):
 def test_an_imu_at_rest_feels_one_g_upwards(dropped):
     settle(dropped)
     up = torch.tensor([0.0, 0.0, 9.81], device=dropped.device)
-    robot = dropped.articulations["robot"]
+    robot = dropped.entities["robot"]
     expected = quat_apply_inverse(robot.root_link_pose_w[:, 3:], up.expand(3, 3))
     torch.testing.assert_close(dropped.sensors["imu"].lin_acc_b, expected, rtol=0.0, atol=0.05)
     assert dropped.sensors["imu"].ang_vel_b.abs().max() < 0.01
@@ -140,7 +140,7 @@ def test_an_imu_in_free_fall_feels_nothing(dropped):
 def test_a_turning_imu_feels_the_centripetal_force_of_its_place(dropped, device):
     """In free fall the specific force is alpha x r + w x (w x r); differences between two places show it."""
     throw(dropped)
-    robot = dropped.articulations["robot"]
+    robot = dropped.entities["robot"]
     before = robot.root_com_vel_w[:, 3:].clone()
     rotation = robot.root_link_pose_w[:, 3:].clone()
     dropped.step(1)
@@ -156,7 +156,7 @@ def test_a_turning_imu_feels_the_centripetal_force_of_its_place(dropped, device)
 
 def test_a_gyroscope_gives_the_angular_velocity_in_its_frame(dropped, device):
     throw(dropped)
-    robot = dropped.articulations["robot"]
+    robot = dropped.entities["robot"]
     for advance in (lambda: None, lambda: dropped.step(7)):
         advance()
         torch.testing.assert_close(dropped.sensors["imu"].ang_vel_b, robot.root_ang_vel_b, rtol=1e-5, atol=1e-5)
@@ -166,7 +166,7 @@ def test_a_gyroscope_gives_the_angular_velocity_in_its_frame(dropped, device):
 
 def test_transforms_are_those_between_the_bodies(dropped, device):
     throw(dropped)
-    robot = dropped.articulations["robot"]
+    robot = dropped.entities["robot"]
     ids = [robot.body_names.index(leg) for leg in LEGS]
     for advance in (lambda: None, lambda: dropped.step(7)):
         advance()
@@ -184,7 +184,7 @@ def test_transforms_are_those_between_the_bodies(dropped, device):
 def test_written_state_shows_in_its_worlds_only(dropped):
     run(dropped, 40)
     before = dropped.state_dict()
-    robot = dropped.articulations["robot"]
+    robot = dropped.entities["robot"]
     robot.joint_pos[1] = 0.5
     robot.root_com_vel_w[1, 3:] = 2.0
     dropped.mark_written(MIDDLE.to(dropped.device))
@@ -202,7 +202,7 @@ def test_state_that_is_written_before_a_step_acts_as_after_a_forward(collisions,
     backend = make(all_sensors(), device, solver=MuJoCoSolverCfg(njmax=100, nconmax=24, collisions=collisions))
     settle(backend)
     assert backend.sensors["contacts"].net_forces_w.any()
-    robot, on_the_ground = backend.articulations["robot"], backend.state_dict()
+    robot, on_the_ground = backend.entities["robot"], backend.state_dict()
     turned = torch.nn.functional.normalize(torch.tensor([0.3, -0.2, 0.5, 0.8], device=device), dim=0)
     for substeps in (1, 3):
         results = []
@@ -223,10 +223,10 @@ def test_state_that_is_written_before_a_step_acts_as_after_a_forward(collisions,
 def test_after_a_reset_sensors_equal_those_of_a_new_world(dropped, shared):
     fresh = shared[1]
     run(dropped, 80)
-    robot = dropped.articulations["robot"]
+    robot = dropped.entities["robot"]
     before = dropped.state_dict()
     for name in ("joint_pos", "joint_vel", "root_link_pose_w", "root_com_vel_w"):
-        getattr(robot, name)[1] = fresh[f"articulations.robot.{name}"][1].to(dropped.device)
+        getattr(robot, name)[1] = fresh[f"entities.robot.{name}"][1].to(dropped.device)
     dropped.mark_written(MIDDLE.to(dropped.device))
     dropped.reset(MIDDLE.to(dropped.device))
     dropped.forward()
@@ -244,7 +244,7 @@ def test_the_reset_harness_finds_what_must_be_cleared(dropped):
 
 def test_a_world_that_goes_non_finite_shows_its_default_state(dropped, shared):
     run(dropped, 80)
-    dropped.articulations["robot"].joint_pos_target[1, 0] = math.nan
+    dropped.entities["robot"].joint_pos_target[1, 0] = math.nan
     dropped.step(4)
     assert dropped.non_finite.tolist() == [False, True, False]
     state = dropped.state_dict()

@@ -107,7 +107,7 @@ def test_first_contact_is_true_for_one_control_step(dropped):
 
 
 def test_what_is_close_but_does_not_touch_takes_no_contact_slot(dropped):
-    while dropped.articulations["robot"].root_link_pose_w[0, 2] > FOOT_HEIGHT + 0.02:
+    while dropped.entities["robot"].root_link_pose_w[0, 2] > FOOT_HEIGHT + 0.02:
         dropped.step(1)
     assert int(dropped.solver.measure_contacts().count.numpy()[0]) == 0
     dropped.step(4)
@@ -150,8 +150,8 @@ def test_an_impact_of_one_substep_stays_in_the_history_of_a_control_step(dropped
     data = dropped.sensors["feet"]
     for delay in range(4):
         dropped.load_state_dict(dropped.state_dict())
-        dropped.articulations["robot"].root_link_pose_w[:, 2] = FOOT_HEIGHT + 0.001 + 2.0 * 0.005 * delay
-        dropped.articulations["robot"].root_com_vel_w[:, 2] = -2.0
+        dropped.entities["robot"].root_link_pose_w[:, 2] = FOOT_HEIGHT + 0.001 + 2.0 * 0.005 * delay
+        dropped.entities["robot"].root_com_vel_w[:, 2] = -2.0
         dropped.written.fill_(True)
         dropped.reset(torch.ones_like(dropped.written))
         dropped.forward()
@@ -198,7 +198,7 @@ def test_the_reset_harness_finds_every_buffer(dropped):
 
 def test_a_world_that_goes_non_finite_shows_no_forces(dropped):
     settle(dropped)
-    dropped.articulations["robot"].joint_pos_target[1, 0] = math.nan
+    dropped.entities["robot"].joint_pos_target[1, 0] = math.nan
     dropped.step(4)
     assert dropped.non_finite.tolist() == [False, True, False]
     for data in dropped.sensors.values():
@@ -275,7 +275,7 @@ def test_forces_between_two_robots_are_equal_and_opposite(pair):
 def test_force_is_the_momentum_that_was_given(device):
     """m v1 - m v0 = sum (F - m g) dt over an impact, with several solver steps per substep."""
     backend = make({"all": ContactSensorCfg()}, device, num_envs=1, height=0.3, substeps=2)
-    data, robot = backend.sensors["all"], backend.articulations["robot"]
+    data, robot = backend.sensors["all"], backend.entities["robot"]
 
     def momentum() -> torch.Tensor:
         return (robot.body_mass[..., None] * robot.body_com_vel_w[..., :3]).sum(dim=1)[0]

@@ -42,7 +42,7 @@ def caster(**settings) -> RayCasterCfg:
 
 def place(backend: NewtonBackend, position: torch.Tensor, rpy: torch.Tensor) -> torch.Tensor:
     """Puts the bases at ``position`` (N, 3) with roll, pitch and yaw (N, 3); returns their rotation."""
-    robot = backend.articulations["robot"]
+    robot = backend.entities["robot"]
     rotation = quat_from_euler_xyz(*rpy.unbind(-1))
     robot.root_link_pose_w.copy_(torch.cat([position, rotation], dim=-1))
     backend.written.fill_(True)
@@ -97,7 +97,7 @@ def test_yaw_alignment_ignores_roll_and_pitch(plane):
     place(plane, POSITION, RPY)
     tilted = hits(plane, "yaw").clone()
     # The heading is that of the x axis, seen from above.
-    rotation = plane.articulations["robot"].root_link_pose_w[:, 3:].cpu()
+    rotation = plane.entities["robot"].root_link_pose_w[:, 3:].cpu()
     x_axis = quat_apply(rotation, torch.tensor([1.0, 0.0, 0.0]).expand(3, 3))
     flat = torch.zeros(3, 3)
     flat[:, 2] = torch.atan2(x_axis[:, 1], x_axis[:, 0])
@@ -124,7 +124,7 @@ def test_the_pose_is_that_of_the_body(plane):
     torch.testing.assert_close(data.pos_w.cpu(), POSITION)
     torch.testing.assert_close(data.quat_w.cpu(), rotation)
     plane.step(4)
-    robot = plane.articulations["robot"]
+    robot = plane.entities["robot"]
     assert torch.equal(data.pos_w, robot.root_link_pose_w[:, :3])
     assert torch.equal(data.quat_w, robot.body_link_pose_w[:, 0, 3:])
 
@@ -139,7 +139,7 @@ def test_what_misses_is_infinite(plane):
 def test_written_state_moves_the_rays_of_its_worlds_only(plane):
     place(plane, POSITION, RPY)
     before = hits(plane, "yaw").clone()
-    plane.articulations["robot"].root_link_pose_w[1, 0] += 1.0
+    plane.entities["robot"].root_link_pose_w[1, 0] += 1.0
     plane.mark_written(MIDDLE.to(plane.device))
     plane.reset(MIDDLE.to(plane.device))
     assert torch.equal(hits(plane, "yaw"), before)

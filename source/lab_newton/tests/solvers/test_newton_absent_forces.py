@@ -37,7 +37,7 @@ def flags(backend: NewtonBackend) -> int:
 
 def motion(backend: NewtonBackend) -> torch.Tensor:
     """A rover that falls, hits the ground and swings its arm."""
-    data, rows = backend.articulations["robot"], []
+    data, rows = backend.entities["robot"], []
     for step in range(40):
         data.joint_pos_target[:, 0] = (-1.0) ** (step // 10)
         backend.step(2)
@@ -94,7 +94,7 @@ def test_a_damped_joint_slows_down(build):
     backends = [build(UNDAMPED), build(UNDAMPED.replace(WRIST, f'{WRIST} damping="0.5"'))]
     speeds = []
     for backend in backends:
-        data = backend.articulations["robot"]
+        data = backend.entities["robot"]
         data.joint_stiffness.zero_()
         data.joint_damping.zero_()
         data.joint_vel[:, 1] = 2.0

@@ -118,7 +118,7 @@ def test_shapes_are_those_of_the_file(backend, reference):
 
 def test_feet_touch_neither_their_thighs_nor_what_the_file_excludes(backend):
     """A foot that is fixed to its shank is part of it, and a shank does not touch its thigh."""
-    model, data = backend._model, backend.articulations["robot"]
+    model, data = backend._model, backend.entities["robot"]
     names = ("ground", *data.body_names)
     bodies = model.shape_body.numpy()[model.shape_contact_pairs.numpy()]
     pairs = {frozenset(names[body + 1] for body in pair) for pair in bodies.tolist()}
@@ -130,7 +130,7 @@ def test_feet_touch_neither_their_thighs_nor_what_the_file_excludes(backend):
 
 def test_positions_count_from_the_pose_of_the_file(backend, reference):
     """MuJoCo counts from a joint's ``ref``."""
-    data = backend.articulations["robot"]
+    data = backend.entities["robot"]
     ref = reference.qpos0[7:]
     assert ref[2] == pytest.approx(math.radians(5.0))
     assert not data.default_joint_pos.any()
@@ -139,7 +139,7 @@ def test_positions_count_from_the_pose_of_the_file(backend, reference):
 
 def test_it_moves_as_in_c_mujoco(backend, reference):
     """It falls, slides and rolls, with the friction of the file, whoever finds the contacts."""
-    data = backend.articulations["robot"]
+    data = backend.entities["robot"]
     data.root_com_vel_w.copy_(torch.tensor([[1.5, 0.5, -1.0, 0.0, 1.0, 2.0]]))
     data.joint_pos.copy_(torch.tensor([[0.3, 0.02, -0.5]]))
     backend.mark_written(torch.ones(1, dtype=torch.bool))

@@ -40,9 +40,9 @@ def test_deterministic_runs_repeat_bit_for_bit_on_every_device(make_rover):
     for fault in (0.0, 0.0, math.nan):
         backend.load_state_dict(start)
         for step in range(30):
-            backend.articulations["robot"].joint_effort_target[1, 0] = fault if step == 25 else 0.0
+            backend.entities["robot"].joint_effort_target[1, 0] = fault if step == 25 else 0.0
             backend.step(4)
-        assert (backend.articulations["robot"].root_link_pose_w[[0, 2], 2] < 0.3).all(), "it fell to the ground"
+        assert (backend.entities["robot"].root_link_pose_w[[0, 2], 2] < 0.3).all(), "it fell to the ground"
         ends.append(backend.state_dict())
     assert all(torch.equal(ends[0][name], value) for name, value in ends[1].items())
     assert backend.health().non_finite_envs == 1
@@ -58,13 +58,13 @@ def test_without_contacts_a_robot_falls_through_the_ground(make_rover):
     for _ in range(15):
         backend.step(10)
     fallen = 0.5 - 0.5 * 9.81 * (150 * 0.005) ** 2
-    assert backend.articulations["robot"].root_link_pose_w[0, 2] == pytest.approx(fallen, abs=0.1)
+    assert backend.entities["robot"].root_link_pose_w[0, 2] == pytest.approx(fallen, abs=0.1)
 
 
 def test_with_contacts_it_comes_to_rest_on_the_ground(rover):
     for _ in range(100):
         rover.step(4)
-    data = rover.articulations["robot"]
+    data = rover.entities["robot"]
     assert ((data.root_link_pose_w[:, 2] > 0.03) & (data.root_link_pose_w[:, 2] < 0.2)).all()
     assert data.root_com_vel_w.abs().max() < 0.2
 
@@ -76,7 +76,7 @@ def test_another_newton_solver_by_name(make_cart_pole):
     featherstone = NewtonSolverCfg(name="SolverFeatherstone", contacts=False)
     angles = []
     for backend in (make_cart_pole(substeps=16), make_cart_pole(substeps=16, solver=featherstone)):
-        data = backend.articulations["robot"]
+        data = backend.entities["robot"]
         data.joint_pos[:, 1] = 0.3
         backend.written.fill_(True)
         backend.step(3)
@@ -93,7 +93,7 @@ def test_another_newton_solver_collides_with_the_ground(make_rover):
     backend = make_rover(num_envs=1, solver=cfg, substeps=4)
     for _ in range(30):
         backend.step(4)
-    assert 0.0 < backend.articulations["robot"].root_link_pose_w[0, 2] < 0.4
+    assert 0.0 < backend.entities["robot"].root_link_pose_w[0, 2] < 0.4
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)

@@ -21,7 +21,7 @@ def with_rows(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def author(backend, buffer: str, column: int, value: float) -> None:
     """Writes into the state of world 1."""
-    getattr(backend.articulations["robot"], buffer)[1, column] = value
+    getattr(backend.entities["robot"], buffer)[1, column] = value
     backend.mark_written(torch.tensor([False, True, False], device=backend.device))
     backend.forward()
 
@@ -32,11 +32,11 @@ def with_infinities(state: dict[str, torch.Tensor]) -> set[str]:
 
 
 def break_effort(backend, value: float) -> None:
-    backend.articulations["robot"].joint_effort_target[1, 0] = value
+    backend.entities["robot"].joint_effort_target[1, 0] = value
 
 
 def break_gain(backend, value: float) -> None:
-    backend.articulations["robot"].joint_pos_target[1, 1] = value
+    backend.entities["robot"].joint_pos_target[1, 1] = value
 
 
 def break_position(backend, value: float) -> None:
@@ -61,7 +61,7 @@ def test_a_broken_world_is_put_back_and_its_neighbours_never_notice(rover, asser
     rover.health()
     fault(rover, value)
     rover.step(2)
-    data = rover.articulations["robot"]
+    data = rover.entities["robot"]
     assert rover.non_finite.tolist() == [False, True, False]
     assert torch.equal(data.joint_pos[1], data.default_joint_pos[1])
     assert torch.equal(data.body_link_pose_w[1, 0], data.default_root_pose[1])
@@ -75,8 +75,8 @@ def test_a_broken_world_is_put_back_and_its_neighbours_never_notice(rover, asser
 
 def test_non_finite_envs_are_counted_once_per_call_until_they_are_read(rover):
     for _ in range(2):
-        rover.articulations["robot"].joint_effort_target[0, 0] = float("nan")
-        rover.articulations["robot"].joint_effort_target[2, 0] = float("nan")
+        rover.entities["robot"].joint_effort_target[0, 0] = float("nan")
+        rover.entities["robot"].joint_effort_target[2, 0] = float("nan")
         rover.step(3)
     report = rover.health()
     assert report.non_finite_envs == 4
@@ -103,7 +103,7 @@ def test_a_world_that_is_too_fast_is_put_back_and_its_neighbours_never_notice(ro
     rover.step(2)
     assert rover.non_finite.tolist() == [False, True, False]
     assert rover.health().non_finite_envs == 1
-    data = rover.articulations["robot"]
+    data = rover.entities["robot"]
     assert torch.equal(data.joint_pos[1], data.default_joint_pos[1])
     assert torch.equal(data.joint_vel[1], data.default_joint_vel[1])
     assert torch.equal(data.body_link_pose_w[1, 0], data.default_root_pose[1])
@@ -119,7 +119,7 @@ def test_the_limit_of_velocity_is_that_of_the_configuration(make_rover):
     flying = MuJoCoSolverCfg(contacts=False)
     slow, unlimited = (make_rover(solver=flying, max_velocity=limit) for limit in (20.0, None))
     for backend in (slow, unlimited):
-        data = backend.articulations["robot"]
+        data = backend.entities["robot"]
         data.root_com_vel_w[0, 1] = 15.0
         data.root_com_vel_w[1, 1] = -25.0
         data.root_com_vel_w[2, 0] = 1.0e6
@@ -128,7 +128,7 @@ def test_the_limit_of_velocity_is_that_of_the_configuration(make_rover):
     assert slow.non_finite.tolist() == [False, True, True]
     assert slow.health().non_finite_envs == 2
     assert not unlimited.non_finite.any() and unlimited.health().ok
-    assert unlimited.articulations["robot"].root_com_vel_w[2, 0] > 0.9e6
+    assert unlimited.entities["robot"].root_com_vel_w[2, 0] > 0.9e6
     break_base(unlimited, float("inf"))
     unlimited.step(1)
     assert unlimited.non_finite.tolist() == [False, True, False]
@@ -154,7 +154,7 @@ def cramped(make_rover, rover_cfg):
 
 def lay_on_the_ground(backend, worlds: list[bool]) -> None:
     mask = torch.tensor(worlds, device=backend.device)
-    backend.articulations["robot"].root_link_pose_w[mask, 2] = 0.04
+    backend.entities["robot"].root_link_pose_w[mask, 2] = 0.04
     backend.mark_written(mask)
     backend.forward()
 

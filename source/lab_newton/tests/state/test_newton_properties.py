@@ -45,7 +45,7 @@ def rover(shared) -> Iterator[NewtonBackend]:
 
 
 def robot(backend: NewtonBackend) -> ArticulationData:
-    return backend.articulations["robot"]
+    return backend.entities["robot"]
 
 
 def body(backend: NewtonBackend, name: str) -> int:

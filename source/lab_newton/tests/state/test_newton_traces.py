@@ -49,7 +49,7 @@ def trace_all(backend: NewtonBackend) -> Traces:
 
 def move(backend: NewtonBackend, traces: Traces, steps: int = 25, substeps: int = K) -> list[Traces]:
     """Steps with random targets, in calls of ``substeps``; returns what was traced of each."""
-    data, generator = backend.articulations["robot"], torch.Generator().manual_seed(0)
+    data, generator = backend.entities["robot"], torch.Generator().manual_seed(0)
     found = []
     for _ in range(steps):
         data.joint_pos_target.copy_(torch.randn(data.joint_pos.shape, generator=generator) * 0.3)
@@ -72,7 +72,7 @@ def assert_equal(given: list[Traces], expected: list[Traces], is_exact: bool) ->
 
 def efforts_entered_the_solver(backend: NewtonBackend) -> bool:
     """Whether each traced effort is what the motors' law gives in the state that the substep began with."""
-    data, traces = backend.articulations["robot"], trace_all(backend)
+    data, traces = backend.entities["robot"], trace_all(backend)
     generator = torch.Generator().manual_seed(0)
     given, law = [], []
     for _ in range(25):
@@ -116,7 +116,7 @@ def test_rows_are_the_substeps_in_order(walkers):
     """The last one is the state that the step left, and contact forces are those of the sensor's own history."""
     traces = trace_all(walkers)
     move(walkers, traces, steps=30)
-    data, feet = walkers.articulations["robot"], walkers.sensors["feet"]
+    data, feet = walkers.entities["robot"], walkers.sensors["feet"]
     for field in FIELDS:
         assert torch.equal(traces[field][:, -1], getattr(data, field)), field
     assert torch.equal(traces["net_forces_w"].flip(1), feet.net_forces_w_history)
@@ -138,7 +138,7 @@ def test_a_whole_step_begins_with_the_first_row(walkers):
     traces = trace_all(walkers)
     walkers.step(1)
     move(walkers, traces, steps=1)
-    assert torch.equal(traces["joint_pos"][:, -1], walkers.articulations["robot"].joint_pos)
+    assert torch.equal(traces["joint_pos"][:, -1], walkers.entities["robot"].joint_pos)
 
 
 def test_tracing_changes_nothing_and_captured_equals_eager(device, monkeypatch):

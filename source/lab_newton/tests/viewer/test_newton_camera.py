@@ -61,7 +61,7 @@ def test_the_picture_follows_the_state_and_does_not_change_it(rover):
 
 
 def test_several_environments_are_tiles_of_one_picture(rover):
-    data = rover.articulations["robot"]
+    data = rover.entities["robot"]
     data.root_link_pose_w[1, 2] = 5.0  # out of the picture
     rover.mark_written(torch.tensor([False, True, False], device=rover.device))
     rover.forward()

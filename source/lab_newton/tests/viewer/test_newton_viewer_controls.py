@@ -150,7 +150,7 @@ def robots(boxes: Boxes, count: int) -> np.ndarray:
 def move(backend: NewtonBackend, robot: int, by: tuple[float, float, float]) -> None:
     mask = torch.zeros(backend.num_envs, dtype=torch.bool, device=backend.device)
     mask[robot] = True
-    pose = backend.articulations["robot"].root_link_pose_w
+    pose = backend.entities["robot"].root_link_pose_w
     pose[robot, :3] += torch.tensor(by, device=backend.device)
     backend.mark_written(mask)
     backend.forward()

@@ -102,7 +102,7 @@ class StubViewer:
 
 
 def paint(self, camera) -> np.ndarray:
-    position = float(self.articulations["robot"].joint_pos[0, 0])
+    position = float(self.entities["robot"].joint_pos[0, 0])
     return np.full((camera.height, camera.width, 3), int(128 + 30 * np.clip(position, -4, 4)), np.uint8)
 
 

@@ -237,7 +237,7 @@ def test_trouble_in_the_physics_is_shown_once(run, monkeypatch):
 
 def paint(self, camera) -> np.ndarray:
     """A picture whose brightness follows the cart."""
-    position = float(self.articulations["robot"].joint_pos[0, 0])
+    position = float(self.entities["robot"].joint_pos[0, 0])
     return np.full((camera.height, camera.width, 3), int(128 + 30 * np.clip(position, -4, 4)), np.uint8)
 
 

@@ -35,7 +35,7 @@ def put(env: RLEnv, pose: list[float] | None = None, joint_pos=None, joint_vel: 
     """Puts worlds to the default state with some changes, with velocity 0 and without an action."""
     robot = env.scene["robot"]
     data = robot.data
-    robot.write_default_state(env.scene.env_origins, mask)
+    env.physics.write_default_state(torch.ones_like(env.physics.written) if mask is None else mask)
     if pose is not None:
         robot.write_root_link_pose(torch.tensor([pose]).repeat(N, 1), mask)
     position = data.default_joint_pos if joint_pos is None else torch.tensor([joint_pos]).repeat(N, 1)

@@ -70,11 +70,11 @@ def test_reset_of_one_world_leaves_every_other_row_alone(task):
     # The mask of worlds with authored state is followed by the reset; it is empty between two steps.
     owners = {"env": env, "physics": env.physics}
     changed = check_masked_reset(owners, env._reset_worlds, env.num_envs, keep=("physics.written",))
-    assert {"env.episode_length_buf", "physics.engine.joint_q", "physics.articulations.robot.joint_pos"} <= changed
+    assert {"env.episode_length_buf", "physics.engine.joint_q", "physics.entities.robot.joint_pos"} <= changed
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_physics_is_stored_once(task):
     state = make(task).state_dict()
-    assert "articulations.robot.joint_pos" in state["physics"]
+    assert "entities.robot.joint_pos" in state["physics"]
     assert not [name for name in state["environment"] if name.startswith("physics")]

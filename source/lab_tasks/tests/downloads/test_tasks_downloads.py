@@ -270,14 +270,14 @@ def test_a_robot_in_meshes_moves_bit_for_bit_as_before(checkout, monkeypatch):
     def run(full_meshes: bool) -> NewtonBackend:
         scene = SceneCfg(entities={"robot": go2_cfg(full_meshes=full_meshes)})
         backend = NewtonBackend(NewtonCfg(dt=0.005, solver=solver), scene, 1, torch.device("cpu"))
-        data = backend.articulations["robot"]
+        data = backend.entities["robot"]
         data.joint_pos_target.copy_(data.default_joint_pos)
         backend.step(40)
         backend.close()
         return backend
 
     plain, dressed = run(False), run(True)
-    before, after = (backend.articulations["robot"] for backend in (plain, dressed))
+    before, after = (backend.entities["robot"] for backend in (plain, dressed))
     assert (before.joint_names, before.body_names) == (after.joint_names, after.body_names)
     for name in ("root_link_pose_w", "joint_pos", "joint_vel", "body_mass", "body_inertia_b", "body_friction"):
         assert torch.equal(getattr(before, name), getattr(after, name)), name

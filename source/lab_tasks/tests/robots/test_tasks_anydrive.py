@@ -83,7 +83,7 @@ def test_with_its_drives_the_robot_stands_upright(monkeypatch):
     solver = MuJoCoSolverCfg(njmax=400, nconmax=100, cone="elliptic", impratio=100.0)
     scene = SceneCfg(entities={"robot": anymal_c_cfg(drive="network")})
     backend = NewtonBackend(NewtonCfg(dt=0.005, solver=solver), scene, 1, torch.device("cpu"))
-    data = backend.articulations["robot"]
+    data = backend.entities["robot"]
     backend.step(400)
     assert data.root_link_pose_w[0, 2].item() == pytest.approx(0.513, abs=0.02)
     assert data.root_com_vel_w.abs().max() < 0.1

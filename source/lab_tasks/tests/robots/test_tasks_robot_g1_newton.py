@@ -32,7 +32,7 @@ def newton() -> Iterator[NewtonBackend]:
 def test_newton_model(newton):
     reference = mujoco.MjModel.from_xml_path(str(files("lab_tasks") / "robots/g1/g1.xml"))
     state = mujoco.MjData(reference)
-    data: ArticulationData = newton.articulations["robot"]
+    data: ArticulationData = newton.entities["robot"]
     assert not data.fixed_base
     assert data.joint_names == tuple(reference.joint(i).name for i in range(1, reference.njnt))
     assert data.body_names == tuple(reference.body(i).name for i in range(1, reference.nbody))
@@ -53,7 +53,7 @@ def test_newton_model(newton):
 
 def test_newton_standing(newton):
     """The robot's own gains are too soft to stand without a policy; stiff joints hold the pose, limp ones collapse."""
-    data: ArticulationData = newton.articulations["robot"]
+    data: ArticulationData = newton.entities["robot"]
     data.joint_stiffness[STIFF] *= 10.0
     data.joint_stiffness[LIMP] = 0.0
     data.joint_pos_target.copy_(data.default_joint_pos)

@@ -55,7 +55,7 @@ def reference_model(cfg: ArticulationCfg) -> mujoco.MjModel:
 
 
 def check_model(backend: NewtonBackend, cfg: ArticulationCfg, model: mujoco.MjModel) -> None:
-    data: ArticulationData = backend.articulations["robot"]
+    data: ArticulationData = backend.entities["robot"]
     assert not data.fixed_base
     assert data.joint_names == tuple(model.joint(i).name for i in range(1, model.njnt))
     assert data.body_names == tuple(model.body(i).name for i in range(1, model.nbody))
@@ -75,7 +75,7 @@ def check_model(backend: NewtonBackend, cfg: ArticulationCfg, model: mujoco.MjMo
 
 def check_rigid_body_properties(backend: NewtonBackend, model: mujoco.MjModel) -> None:
     """Centres of mass and inertias, which MuJoCo keeps in principal axes."""
-    data: ArticulationData = backend.articulations["robot"]
+    data: ArticulationData = backend.entities["robot"]
     for i, name in enumerate(data.body_names):
         body = model.body(name)
         rotation = np.zeros(9)
@@ -94,7 +94,7 @@ def test_ant_model(ant):
 
 def test_ant_rests_on_its_ankle_limits(ant):
     """Limp legs give way until the ankles reach 30 degrees; the torso is then 0.5657 sin(30) + 0.08 m high."""
-    data: ArticulationData = ant.articulations["robot"]
+    data: ArticulationData = ant.entities["robot"]
     ant.step(480)
     assert ant.health().ok
     ankles = data.joint_pos[:, [data.joint_names.index(name) for name in data.joint_names if name.endswith("foot")]]
@@ -110,7 +110,7 @@ def test_go2_model(go2):
 
 def test_go2_sags_to_its_published_height(go2):
     """After 4 s of default targets from 0.4 m: height 0.261 m, pitch 1.5 deg, error 0.249 rad, effort 6.2 N m."""
-    data: ArticulationData = go2.articulations["robot"]
+    data: ArticulationData = go2.entities["robot"]
     data.joint_pos_target.copy_(data.default_joint_pos)
     go2.step(800)
     assert go2.health().ok
@@ -126,14 +126,14 @@ def test_anymal_c_model(anymal_c):
     model = reference_model(anymal_c_cfg(drive="dc_motor"))
     check_model(anymal_c, anymal_c_cfg(drive="dc_motor"), model)
     check_rigid_body_properties(anymal_c, model)
-    assert anymal_c.articulations["robot"].body_mass.sum(dim=1).tolist() == pytest.approx([52.13485] * 2, abs=1e-4)
+    assert anymal_c.entities["robot"].body_mass.sum(dim=1).tolist() == pytest.approx([52.13485] * 2, abs=1e-4)
 
 
 def test_anymal_c_stands_as_in_c_mujoco(anymal_c):
     """With stiff joints it keeps standing on its feet, and C MuJoCo agrees on the height; limp it does not stand."""
     stiffness, damping, seconds = 150.0, 5.0, 1.0
     steps = round(seconds / anymal_c.dt)
-    data: ArticulationData = anymal_c.articulations["robot"]
+    data: ArticulationData = anymal_c.entities["robot"]
     data.joint_stiffness[0] = stiffness
     data.joint_stiffness[1] = 0.0
     data.joint_pos_target.copy_(data.default_joint_pos)
@@ -163,7 +163,7 @@ def test_anymal_c_settles_at_its_published_height():
     0.137 rad, effort 20.5 N m. With its own 40 it sinks, and still does so after 4 s."""
     robot = anymal_c_cfg(variant="menagerie", drive="dc_motor")
     backend = make(robot, 0.005, MuJoCoSolverCfg(njmax=200, nconmax=40, strict_capacity=True))
-    data: ArticulationData = backend.articulations["robot"]
+    data: ArticulationData = backend.entities["robot"]
     data.joint_stiffness[0] = 150.0
     data.joint_armature[0] = 0.06
     backend.notify("robot", "joint_armature")

@@ -120,7 +120,7 @@ class World:
 
     @property
     def data(self) -> ArticulationData:
-        return self.backend.articulations["robot"]
+        return self.backend.entities["robot"]
 
     @property
     def warp(self):

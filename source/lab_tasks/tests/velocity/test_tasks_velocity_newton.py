@@ -56,7 +56,7 @@ def flat(request) -> Iterator[tuple[str, ManagerBasedRLEnv]]:
 def stand_still(env: ManagerBasedRLEnv, robot: str, command: tuple[float, float, float] = (0.5, 0.0, 0.0)) -> None:
     """All robots at rest in the default pose, without action, effort or contact."""
     entity = env.scene["robot"]
-    entity.write_default_state(env.scene.env_origins)
+    env.physics.write_default_state(torch.ones_like(env.physics.written))
     pose = entity.data.default_root_pose.clone()
     pose[:, :3] += env.scene.env_origins
     pose[:, 2] = env.scene.env_origins[:, 2] + HEIGHT[robot]

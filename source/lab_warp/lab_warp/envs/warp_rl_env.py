@@ -25,7 +25,7 @@ from lab_warp.managers.terms import Island
 from lab_warp.progress import Progress, quiet_warp
 from lab_warp.rng import WarpRng
 from lab_warp.scene import write_default_state
-from lab_warp.views import share_articulation
+from lab_warp.views import share_entity
 
 
 class WarpRLEnv(RLEnv):
@@ -54,7 +54,7 @@ class WarpRLEnv(RLEnv):
         self.capture_context = context if isinstance(context, CaptureContext) else CaptureContext(self.wp_device)
         for entity in self.scene.values():
             if entity.data.warp is None:
-                share_articulation(entity.data)
+                share_entity(entity.data)
         self.rng = WarpRng(self.num_envs, self.wp_device, make_generator(self.seed, stream="warp").initial_seed())
         self.rng_state = wp.to_torch(self.rng.state.view(wp.int32))
         self.rng_global_state = wp.to_torch(self.rng.global_state.view(wp.int32))

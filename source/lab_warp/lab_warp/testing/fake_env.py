@@ -10,7 +10,8 @@ from typing import Any
 import torch
 import warp as wp
 
-from lab_core.scene import Articulation, ArticulationCfg, ArticulationData
+from lab_core.physics import PhysicsBackend, PhysicsCfg
+from lab_core.scene import ArticulationCfg, ArticulationData, Kind, SceneCfg
 from lab_core.sensors import (
     ContactSensorCfg,
     ContactSensorData,
@@ -24,7 +25,7 @@ from lab_core.sensors import (
 )
 from lab_core.state import named_tensors
 from lab_warp.rng import WarpRng
-from lab_warp.views import share_articulation
+from lab_warp.views import share_entity
 
 JOINTS = ("hip", "knee", "ankle", "toe", "wheel")
 BODIES = ("base", "thigh", "shank", "foot")
@@ -43,15 +44,43 @@ _VECTORS: dict[str, Any] = {
 }
 
 
+class FakePhysics(PhysicsBackend):
+    """Buffers of one robot, and nothing that moves it."""
+
+    def __init__(self, num_envs: int, device: torch.device) -> None:
+        super().__init__(PhysicsCfg(backend="fake", dt=PHYSICS_DT), SceneCfg(), num_envs, device)
+        self.terrain: Any = SimpleNamespace(size=(6.0, 4.0))
+        data = ArticulationData(num_envs, JOINTS, BODIES, fixed_base=False, device=device)
+        share_entity(data)
+        self.entities["robot"] = data
+
+    def step(self, substeps: int) -> None:
+        """Does nothing."""
+
+    def reset(self, mask: torch.Tensor) -> None:
+        """Does nothing."""
+
+    def forward(self) -> None:
+        """Does nothing."""
+
+    def rebuild(self) -> None:
+        """Does nothing."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Does nothing."""
+
+
 class FakeScene(dict):
     """One robot and its sensors, by the names ``robot``, ``contacts``, ``rays``, ``imu`` and ``wrenches``."""
 
-    def __init__(self, num_envs: int, device: torch.device, physics: Any) -> None:
-        data = ArticulationData(num_envs, JOINTS, BODIES, fixed_base=False, device=device)
-        share_articulation(data)
+    def __init__(self, physics: FakePhysics) -> None:
         cfg = ArticulationCfg(asset="none", actuators={})
-        super().__init__(robot=Articulation("robot", cfg, data, physics))
-        self.env_origins = torch.zeros(num_envs, 3, device=device)
+        super().__init__(robot=cfg.make_entity("robot", physics))
+        num_envs, device = physics.num_envs, physics.device
+        self.env_origins = physics.env_origins
         self.terrain: Any = None
         contact_cfg = ContactSensorCfg(body_names=BODIES, history_length=DECIMATION)
         ray_cfg = RayCasterCfg(body_name="base", pattern=GridPatternCfg(size=(0.4, 0.2)))
@@ -86,16 +115,8 @@ class FakeEnv:
         self.generator = torch.Generator(self.device).manual_seed(0)
         self.rng = WarpRng(num_envs, self.wp_device, seed=0)
 
-        self.physics: Any = SimpleNamespace(
-            num_envs=num_envs,
-            device=self.device,
-            dt=PHYSICS_DT,
-            written=self._flags(),
-            non_finite=self._flags(),
-            terrain=SimpleNamespace(size=(6.0, 4.0)),
-        )
-        self.physics.mark_written = self.physics.written.logical_or_
-        self.scene = FakeScene(num_envs, self.device, self.physics)
+        self.physics = FakePhysics(num_envs, self.device)
+        self.scene = FakeScene(self.physics)
         self.episode_length_buf = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
         self.reset_buf = self._flags()
         self._step_count = torch.zeros(1, dtype=torch.int64, device=self.device)
@@ -131,7 +152,6 @@ class FakeEnv:
         owners = {
             "robot": vars(self.scene["robot"].data),
             **{name: vars(sensor) for name, sensor in self.scene.sensors.items()},
-            "scene": vars(self.scene),
             "physics": vars(self.physics),
             "action_manager": vars(self.action_manager),
             "action_term": vars(self.action_term),
@@ -162,6 +182,8 @@ class FakeEnv:
             else:
                 value = torch.randint(0, 2 * DECIMATION, tensor.shape, generator=generator)
             tensor.copy_(_plausible(name, value, generator))
+        for name, buffer in ArticulationData.buffers().items():
+            _make_plausible(buffer.kind, getattr(self.scene["robot"].data, name))
         self.episode_length_buf.copy_(torch.randint(40, 60, (self.num_envs,), generator=generator))
         self._reset_count.copy_(self.reset_buf.sum())
 
@@ -169,15 +191,21 @@ class FakeEnv:
         return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
 
 
-def _plausible(name: str, value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if name.endswith(("pose_w", "root_pose")):
+def _make_plausible(kind: Kind, value: torch.Tensor) -> None:
+    """Turns random numbers, in place, into what elements of ``kind`` can be."""
+    if kind is Kind.POSE:
         value[..., 3:] /= value[..., 3:].norm(dim=-1, keepdim=True)
-    elif name.endswith(("gravity_b", "quat_w")):
+    elif kind is Kind.DIRECTION:
+        value /= value.norm(dim=-1, keepdim=True)
+    elif kind is Kind.RANGE:
+        value.copy_(value.sort(dim=-1).values + torch.tensor([-0.1, 0.1], device=value.device))
+    elif kind is Kind.ANGLE:
+        value.remainder_(2.0 * math.pi).sub_(math.pi)
+
+
+def _plausible(name: str, value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if name.endswith("quat_w"):
         value = value / value.norm(dim=-1, keepdim=True)
-    elif name.endswith("limits") and value.ndim == 3:
-        value = value.sort(dim=-1).values + torch.tensor([-0.1, 0.1])
-    elif name.endswith("heading_w"):
-        value = math.pi * (2.0 * torch.rand(value.shape, generator=generator) - 1.0)
     elif name.endswith("ray_hits_w"):
         misses = torch.rand(value.shape[:2], generator=generator) < 0.2
         misses[0] = True

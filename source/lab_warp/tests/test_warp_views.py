@@ -1,0 +1,45 @@
+"""Warp's views of the table of buffers: every line of it becomes an array and a field of a kernel's struct."""
+
+from __future__ import annotations
+
+import torch
+import warp as wp
+
+from lab_core.scene import ArticulationData, Buffer, Kind, Role
+from lab_warp.views import DTYPES, array_struct, fill_struct, share_entity
+
+
+class HotData(ArticulationData):
+    """An articulation whose motors have a temperature."""
+
+    motor_temperature = Buffer(Role.STATE, "joint", Kind.NUMBER, "K")
+    drift_w = Buffer(Role.DERIVED, "body", Kind.VECTOR, "m/s")
+
+
+HotArrays = array_struct("HotArrays", __name__, HotData.buffers(Role.STATE, Role.DERIVED))
+
+
+@wp.kernel
+def warm_up(data: HotArrays):
+    env, joint = wp.tid()
+    data.motor_temperature[env, joint] += 1.0
+    data.drift_w[env, joint] = wp.vec3(0.0, 1.0, 0.0)
+
+
+def test_every_kind_of_element_has_a_type_of_its_size():
+    for kind in Kind:
+        size = torch.Size(kind.shape).numel()
+        assert wp.types.type_size(DTYPES[kind]) == size, kind
+
+
+def test_a_line_of_the_table_reaches_kernels():
+    wp.init()
+    data = HotData(3, ("hip", "knee"), ("base", "thigh"))
+    share_entity(data)
+    assert vars(data.warp).keys() == HotData.buffers().keys()
+    assert data.warp.drift_w.dtype is wp.vec3 and data.warp.drift_w.shape == (3, 2)
+    assert data.warp.body_inertia_b.dtype is wp.mat33
+    assert "motor_temperature" in HotArrays.vars and "body_mass" not in HotArrays.vars
+    wp.launch(warm_up, dim=(3, 2), inputs=[fill_struct(HotArrays, data)], device="cpu")
+    assert (data.motor_temperature == 1.0).all()
+    assert data.drift_w[2, 1].tolist() == [0.0, 1.0, 0.0]
