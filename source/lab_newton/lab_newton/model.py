@@ -15,7 +15,7 @@ import warp as wp
 
 from lab_core.config import package_path
 from lab_core.errors import ConfigError
-from lab_core.scene import ArticulationCfg, SceneCfg
+from lab_core.scene import ArticulationCfg, EntityCfg, SceneCfg
 from lab_newton.terrain import Ground
 
 UNLIMITED = 1.0e9
@@ -99,7 +99,9 @@ def _new_builder(
     return builder
 
 
-def _add_entity(world: newton.ModelBuilder, name: str, cfg: ArticulationCfg) -> EntityLayout:
+def _add_entity(world: newton.ModelBuilder, name: str, cfg: EntityCfg) -> EntityLayout:
+    if not isinstance(cfg, ArticulationCfg):
+        raise ConfigError(f"Entity {name!r} is a {type(cfg).__name__}; the Newton backend knows ArticulationCfg.")
     path = asset_path(cfg.asset)
     first_joint, first_body = world.joint_count, world.body_count
     first_articulation = world.articulation_count

@@ -138,14 +138,14 @@ def backend(shared) -> Iterator[NewtonBackend]:
 
 
 def push(backend: NewtonBackend, world: int, speed: float) -> None:
-    backend.articulations["robot"].joint_vel[world, 0] = speed
+    backend.entities["robot"].joint_vel[world, 0] = speed
     mask = torch.zeros(backend.num_envs, dtype=torch.bool)
     mask[world] = True
     backend.mark_written(mask)
 
 
 def test_it_is_stepped_as_its_closed_form_says(backend):
-    data = backend.articulations["robot"]
+    data = backend.entities["robot"]
     data.joint_effort_target[:, 0] = 6.0
     backend.step(4)
     # The first of four efforts of 6, damped by 10 per velocity, acts in the second step.
@@ -170,7 +170,7 @@ def test_a_push_is_noticed_once_and_only_where_it_happened(backend):
 
 
 def test_a_world_that_went_non_finite_is_forgotten_and_taken_over(backend):
-    data = backend.articulations["robot"]
+    data = backend.entities["robot"]
     data.joint_effort_target[:, 0] = 6.0
     backend.step(1)
     data.joint_effort_target[1, 0] = float("nan")
@@ -182,14 +182,14 @@ def test_a_world_that_went_non_finite_is_forgotten_and_taken_over(backend):
 
 def test_a_reset_by_mask_leaves_the_memory_of_the_others(backend):
     assert "engine.last_effort" in check_masked_reset(backend, backend.reset, num_envs=3)
-    backend.articulations["robot"].joint_effort_target[:, 0] = 6.0
+    backend.entities["robot"].joint_effort_target[:, 0] = 6.0
     backend.step(2)
     backend.reset(torch.tensor([True, False, True]))
     assert (backend.solver.last_effort.numpy()[:, 0] != 0.0).tolist() == [False, True, False]
 
 
 def test_a_checkpoint_holds_its_memory(backend, make_cart_pole):
-    backend.articulations["robot"].joint_effort_target[:, 0] = 6.0
+    backend.entities["robot"].joint_effort_target[:, 0] = 6.0
     backend.step(3)
     saved = backend.state_dict()
     assert any(name.endswith("last_effort") for name in saved)
@@ -221,11 +221,11 @@ def test_a_strict_solver_makes_an_overflow_an_error(make_cart_pole):
 
 def test_only_properties_that_it_follows_may_change(backend):
     before = backend.state_dict()
-    backend.articulations["robot"].body_mass.mul_(2.0)
+    backend.entities["robot"].body_mass.mul_(2.0)
     with pytest.raises(LabError, match="Glider, cannot change body_mass of a built model"):
         backend.notify("robot", "joint_friction", "body_mass")
     assert backend.solver.notices == []
-    backend.articulations["robot"].body_mass.copy_(before["articulations.robot.body_mass"])
+    backend.entities["robot"].body_mass.copy_(before["entities.robot.body_mass"])
     backend.notify("robot", "joint_friction")
     assert backend.solver.notices == [int(newton.ModelFlags.JOINT_DOF_FORCE_PROPERTIES)]
 
@@ -240,7 +240,7 @@ def test_what_it_does_not_offer_is_refused(backend):
 def test_a_class_with_newtons_interface_needs_no_more_than_its_name(make_cart_pole):
     backend = make_cart_pole(solver=NewtonSolverCfg(name=Ballast, options={"gain": 3.0}, contacts=False))
     assert backend.solver.newton.gain == 3.0
-    before = backend.articulations["robot"].joint_pos.clone()
+    before = backend.entities["robot"].joint_pos.clone()
     backend.step(3)
-    assert torch.equal(backend.articulations["robot"].joint_pos, before)
+    assert torch.equal(backend.entities["robot"].joint_pos, before)
     assert "(Ballast)" in backend.description

@@ -180,7 +180,7 @@ def test_too_few_constraint_rows_are_reported_with_the_number_needed(cramped):
 
 
 def lift(backend) -> None:
-    backend.articulations["robot"].root_link_pose_w[:, 2] = 2.0
+    backend.entities["robot"].root_link_pose_w[:, 2] = 2.0
     backend.mark_written(torch.ones(3, dtype=torch.bool, device=backend.device))
     backend.forward()
 

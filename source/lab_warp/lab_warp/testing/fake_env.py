@@ -63,7 +63,7 @@ class FakePhysics(PhysicsBackend):
     def forward(self) -> None:
         """Does nothing."""
 
-    def rebuild(self) -> None:
+    def _rebuild(self) -> None:
         """Does nothing."""
 
     def state_dict(self) -> dict[str, Any]:
