@@ -154,7 +154,7 @@ class RecorderManager(RecorderHooks):
             self._plan()
         return mask
 
-    def set_success_to_episodes(self, success: Any, selection: EnvSelection = None) -> None:
+    def set_success_to_episodes(self, success: bool | torch.Tensor, selection: EnvSelection = None) -> None:
         """Decides whether the running episodes of the selected environments succeed, whatever the success term says.
 
         Args:

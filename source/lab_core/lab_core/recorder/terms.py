@@ -13,6 +13,7 @@ from lab_core.datasets.errors import RecorderError
 from lab_core.env import Env
 from lab_core.managers.declare import declare
 from lab_core.managers.manager_base import ManagerTermBase
+from lab_core.recorder.config import RecorderTermCfg
 from lab_core.state import named_tensors
 
 Values = dict[str, Any]
@@ -99,7 +100,7 @@ class SubstepEfforts(ManagerTermBase):
 
     capturable = True
 
-    def __init__(self, cfg: Any, env: Env) -> None:
+    def __init__(self, cfg: RecorderTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
         self._traces = {name: env.physics.trace(name, "applied_effort", env.cfg.decimation) for name in env.scene}
 
@@ -119,7 +120,7 @@ class SubstepStates(ManagerTermBase):
         "joint_velocity": "joint_vel",
     }
 
-    def __init__(self, cfg: Any, env: Env) -> None:
+    def __init__(self, cfg: RecorderTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
         self._traces = {
             name: {key: env.physics.trace(name, field, env.cfg.decimation) for key, field in self._names.items()}
@@ -141,7 +142,7 @@ class SubstepContacts(ManagerTermBase):
 
     capturable = True
 
-    def __init__(self, cfg: Any, env: Env) -> None:
+    def __init__(self, cfg: RecorderTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
         self._trace = env.physics.trace(cfg.params["sensor"], "net_forces_w", env.cfg.decimation)
 
@@ -210,7 +211,7 @@ class InitialConditions(ManagerTermBase):
 
     capturable = True
 
-    def __init__(self, cfg: Any, env: Env) -> None:
+    def __init__(self, cfg: RecorderTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
         self._find_actuators()
         env.physics.rebuild_callbacks.append(self._find_actuators)
