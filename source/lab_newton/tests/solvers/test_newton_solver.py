@@ -11,6 +11,7 @@ from newton.solvers import SolverFeatherstone
 from lab_core.config import to_dict
 from lab_core.errors import ConfigError
 from lab_newton import MuJoCoSolverCfg, NewtonSolverCfg
+from lab_newton.solvers.mujoco import collides_by_newton
 from lab_newton.solvers.named import find_class
 
 
@@ -93,7 +94,9 @@ def test_another_newton_solver_collides_with_the_ground(make_rover):
     backend = make_rover(num_envs=1, solver=cfg, substeps=4)
     for _ in range(30):
         backend.step(4)
-    assert 0.0 < backend.entities["robot"].root_link_pose_w[0, 2] < 0.4
+    data = backend.entities["robot"]
+    assert data.root_link_pose_w[0, 2] == pytest.approx(0.05, abs=1e-3), "it lies on its hull, 0.1 m thick"
+    assert data.root_com_vel_w[0, :3].abs().max() < 0.15
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
@@ -102,6 +105,28 @@ def test_an_unknown_solver_is_refused_with_what_exists(make_cart_pole):
         make_cart_pole(solver=NewtonSolverCfg(name="SolverMagic"))
     with pytest.raises(ConfigError, match="options of SolverXPBD.*wings"):
         make_cart_pole(solver=NewtonSolverCfg(name="SolverXPBD", options={"wings": 2}))
+
+
+@pytest.mark.parametrize("collisions", ["auto", "mujoco", "newton"])
+@pytest.mark.parametrize("terrain", [None, "mesh", "heightfield"])
+@pytest.mark.parametrize("sorts", [False, True])
+def test_who_finds_the_contacts(collisions, terrain, sorts):
+    """A deterministic run on a GPU sorts its contacts, which only Newton can."""
+    assert not collides_by_newton(MuJoCoSolverCfg(contacts=False, collisions=collisions), terrain, sorts)
+    cfg = MuJoCoSolverCfg(collisions=collisions)
+    if collisions == "mujoco" and terrain == "mesh":
+        with pytest.raises(ConfigError, match="takes a mesh for its convex hull"):
+            collides_by_newton(cfg, terrain, sorts)
+        return
+    expected = {"mujoco": False, "newton": True, "auto": terrain is not None or sorts}[collisions]
+    assert collides_by_newton(cfg, terrain, sorts) == expected
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_deterministic_run_asks_newton_to_sort_its_contacts(make_rover, deterministic):
+    backend = make_rover(deterministic=deterministic, solver=MuJoCoSolverCfg(collisions="newton"))
+    assert backend.solver._collisions.deterministic == deterministic
 
 
 def test_a_class_is_found_by_reference():
