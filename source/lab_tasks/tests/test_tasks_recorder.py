@@ -21,7 +21,7 @@ from lab_core.registry import get_task
 from lab_core.rollouts import build_replay_env, replay_episodes
 from lab_core.scene import IdealPDActuatorCfg, LSTMActuatorCfg
 from lab_newton.backend import NewtonBackend
-from lab_newton.state.entity import Entity
+from lab_newton.state import Entity
 from lab_warp.envs import WarpRLEnv
 from lab_warp.testing import step_report
 
