@@ -28,7 +28,9 @@ class ContactSensorCfg(SensorCfg):
 
 
 class ContactSensorData(SensorData):
-    """Measurements of N worlds, B bodies, H substeps, M filtered parties. Forces in the world frame [N], times [s].
+    """Measurements of N environments, B bodies, H substeps, M filtered parties.
+
+    Forces are in the world frame [N], times in [s].
 
     Times are counted in whole substeps, so that no length of an episode blurs them.
     """
@@ -69,10 +71,6 @@ class ContactSensorData(SensorData):
     def compute_first_contact(self, duration: float) -> torch.Tensor:
         """Returns (N, B) bool: bodies whose present contact began within the last ``duration`` seconds."""
         return (self.contact_steps > 0) & (self.contact_steps <= self._steps(duration))
-
-    def compute_first_air(self, duration: float) -> torch.Tensor:
-        """Returns (N, B) bool: bodies whose present flight began within the last ``duration`` seconds."""
-        return (self.air_steps > 0) & (self.air_steps <= self._steps(duration))
 
     def _steps(self, duration: float) -> int:
         steps = round(duration / self.dt)

@@ -20,7 +20,7 @@ class FrameTransformCfg(SensorCfg):
 
 
 class FrameTransformData(SensorData):
-    """Measurements of N worlds and T targets."""
+    """Measurements of N environments and T targets."""
 
     def __init__(self, target_names: tuple[str, ...], num_envs: int, device: torch.device) -> None:
         self.target_names = target_names

@@ -22,7 +22,7 @@ class ImuCfg(SensorCfg):
 
 
 class ImuData(SensorData):
-    """Measurements of N worlds in the sensor's frame.
+    """Measurements of N environments in the sensor's frame.
 
     After a reset the gyroscope shows the new state; the accelerometer shows 0 until the next step.
     """

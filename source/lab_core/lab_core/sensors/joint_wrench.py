@@ -19,7 +19,7 @@ class JointWrenchCfg(SensorCfg):
 
 
 class JointWrenchData(SensorData):
-    """Measurements of N worlds and B bodies."""
+    """Measurements of N environments and B bodies."""
 
     def __init__(self, body_names: tuple[str, ...], num_envs: int, device: torch.device) -> None:
         self.body_names = body_names

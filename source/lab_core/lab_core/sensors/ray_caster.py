@@ -51,7 +51,7 @@ class RayCasterCfg(SensorCfg):
 
 
 class RayCasterData(SensorData):
-    """Measurements of N worlds and R rays, in the world frame [m]."""
+    """Measurements of N environments and R rays, in the world frame [m]."""
 
     def __init__(self, cfg: RayCasterCfg, num_envs: int, device: torch.device) -> None:
         starts, _ = cfg.pattern.rays()

@@ -19,8 +19,8 @@ class SensorCfg:
 class SensorData(Stateful):
     """Base of the sensor data: tensors (N, ...) that keep their addresses and are fresh in every observation.
 
-    The backend fills them in every substep or at the end of a step, as each sensor says, and clears the rows of worlds
-    that are reset; after a reset they show the new state.
+    The backend fills them in every substep or at the end of a step, as each sensor says, and clears the rows of
+    environments that are reset; after a reset they show the new state.
     """
 
     _state_exclude = ("warp",)
