@@ -31,9 +31,7 @@ from lab_core.datasets import DatasetCfg
 from lab_core.datasets.provenance import describe
 from lab_core.datasets.writer import DatasetWriter
 from lab_core.envs import RLEnv, make_env
-from lab_core.recorder import RecorderCfg, RecorderManager, RetentionCfg
-from lab_core.recorder.presets import task_terms
-from lab_core.recorder.sinks import EpisodeBatch, EpisodeCollector
+from lab_core.recorder import EpisodeBatch, EpisodeCollector, RecorderCfg, RecorderManager, RetentionCfg, task_terms
 from lab_core.registry import get_task
 from lab_core.rollouts import synchronize
 from lab_core.versions import versions

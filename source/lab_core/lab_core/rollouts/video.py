@@ -17,11 +17,12 @@ from lab_core.errors import LabError
 class VideoRecorder:
     """Writes RGB frames to an MP4 file (H.264).
 
-    The frames go to a hidden file next to `path`, which gets its name when the recorder closes: a file called `path`
-    is always complete, and an existing one stays until then. Use it as a context manager, or call :meth:`close`.
+    The frames go to a hidden file next to ``path``, which gets its name when the recorder closes: a file called
+    ``path`` is always complete, and an existing one stays until then. Use it as a context manager, or call
+    :meth:`close`.
 
     Args:
-        path: Ends in `.mp4`; missing folders are made.
+        path: Ends in ``.mp4``; missing folders are made.
         fps: Frames per second of the video [Hz].
 
     Raises:
@@ -51,7 +52,7 @@ class VideoRecorder:
             raise LabError(f"Cannot write a video to {self.path}: {error.strerror or error}") from error
 
     def add(self, frame: np.ndarray) -> None:
-        """Append one picture: uint8 `(height, width, 3)`, every one of the same size.
+        """Append one picture: uint8 ``(height, width, 3)``, every one of the same size.
 
         Raises:
             LabError: The picture has another form, or the encoder stopped (the disk may be full).

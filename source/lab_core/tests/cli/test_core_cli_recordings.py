@@ -1,4 +1,4 @@
-"""`lab record`, `lab replay` and `lab data`, as a user types them."""
+"""``lab record``, ``lab replay`` and ``lab data``, as a user types them."""
 
 from __future__ import annotations
 

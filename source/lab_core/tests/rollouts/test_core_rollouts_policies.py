@@ -69,7 +69,7 @@ class TestPolicies:
 
 
 class TestOnnxPolicies:
-    """``actions = obs @ weights``, with metadata as `lab export` writes them."""
+    """``actions = obs @ weights``, with metadata as ``lab export`` writes them."""
 
     @pytest.fixture
     def write(self, tmp_path):
