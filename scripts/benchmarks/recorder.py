@@ -27,9 +27,7 @@ import numpy as np
 import torch
 import tyro
 
-from lab_core.datasets import DatasetCfg
-from lab_core.datasets.provenance import describe
-from lab_core.datasets.writer import DatasetWriter
+from lab_core.datasets import DatasetCfg, DatasetWriter, describe
 from lab_core.envs import RLEnv, make_env
 from lab_core.recorder import EpisodeBatch, EpisodeCollector, RecorderCfg, RecorderManager, RetentionCfg, task_terms
 from lab_core.registry import get_task

@@ -14,9 +14,19 @@ from lab_core import mdp
 from lab_core.datasets import DatasetCfg, RecordedDataset
 from lab_core.envs import make_env
 from lab_core.managers import EventTermCfg
-from lab_core.recorder import EpisodeCollector, RecorderCfg, RecorderManager, RecorderTermCfg, terms
-from lab_core.recorder.presets import task_terms, transition_terms
-from lab_core.recorder.transition import flatten
+from lab_core.recorder import (
+    EpisodeCollector,
+    RecorderCfg,
+    RecorderManager,
+    RecorderTermCfg,
+    SubstepContacts,
+    SubstepEfforts,
+    SubstepStates,
+    flatten,
+    sensor_values,
+    task_terms,
+    transition_terms,
+)
 from lab_core.registry import get_task
 from lab_core.rollouts import build_replay_env, replay_episodes
 from lab_core.scene import IdealPDActuatorCfg, LSTMActuatorCfg
@@ -146,8 +156,8 @@ def test_recording_changes_nothing_in_a_captured_task():
 
 def substep_terms() -> dict[str, RecorderTermCfg | None]:
     return {
-        "substep_efforts": RecorderTermCfg(func=terms.SubstepEfforts, phase="post_physics"),
-        "substep_states": RecorderTermCfg(func=terms.SubstepStates, phase="post_physics"),
+        "substep_efforts": RecorderTermCfg(func=SubstepEfforts, phase="post_physics"),
+        "substep_states": RecorderTermCfg(func=SubstepStates, phase="post_physics"),
     }
 
 
@@ -232,12 +242,10 @@ def test_every_step_is_one_row_with_an_axis_of_its_substeps(task, decimation, fr
     run(env, 3)
     recorded = transition_terms() | substep_terms()
     if "Velocity" in task:
-        contacts = RecorderTermCfg(
-            func=terms.SubstepContacts, phase="post_physics", params={"sensor": "contact_forces"}
-        )
+        contacts = RecorderTermCfg(func=SubstepContacts, phase="post_physics", params={"sensor": "contact_forces"})
         recorded["substep_contacts"] = contacts
         last = {"sensor": "contact_forces", "fields": ("net_forces_w",)}
-        recorded["contacts"] = RecorderTermCfg(func=terms.sensor_values, phase="post_step", params=last)
+        recorded["contacts"] = RecorderTermCfg(func=sensor_values, phase="post_step", params=last)
     collector = EpisodeCollector()
     env.set_recorder(RecorderManager(RecorderCfg(terms=recorded), env, [collector]))
     run(env, 60, scale=0.5)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warp as wp
 
-from lab_core.managers import timers
+from lab_core.managers import SLACK
 
 wp.set_module_options({"enable_backward": False})
 
-_SLACK = wp.constant(timers.SLACK)
+_SLACK = wp.constant(SLACK)
 
 
 @wp.func

@@ -5,6 +5,7 @@ from lab_core.datasets.config import DatasetCfg
 from lab_core.datasets.edit import merge, split
 from lab_core.datasets.episode import Episode, EpisodeInfo
 from lab_core.datasets.errors import DatasetError
+from lab_core.datasets.provenance import describe
 from lab_core.datasets.reader import RecordedDataset
 from lab_core.datasets.windows import EpisodeDataset, ResidentWindows, WindowDataset
 from lab_core.datasets.writer import DatasetWriter
@@ -20,6 +21,7 @@ __all__ = [
     "ResidentWindows",
     "WindowDataset",
     "check_recording",
+    "describe",
     "merge",
     "split",
 ]

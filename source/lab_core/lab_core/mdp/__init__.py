@@ -39,6 +39,11 @@ from lab_core.mdp.events import (
     reset_scene_to_default,
 )
 from lab_core.mdp.events_properties import (
+    MIN_FRICTION,
+    MIN_MASS_SHARE,
+    Distribution,
+    Operation,
+    Params,
     apply_external_force_torque,
     randomize_actuator_gains,
     randomize_joint_parameters,
@@ -115,6 +120,7 @@ from lab_core.mdp.terminations import (
 
 __all__ = [
     "CommandComponent",
+    "Distribution",
     "JointAction",
     "JointActionCfg",
     "JointEffortAction",
@@ -123,8 +129,12 @@ __all__ = [
     "JointPositionActionCfg",
     "JointVelocityAction",
     "JointVelocityActionCfg",
+    "MIN_FRICTION",
+    "MIN_MASS_SHARE",
     "NullCommand",
     "NullCommandCfg",
+    "Operation",
+    "Params",
     "RelativeJointPositionAction",
     "RelativeJointPositionActionCfg",
     "SceneSensorCfg",

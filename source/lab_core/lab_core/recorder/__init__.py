@@ -7,7 +7,8 @@ from lab_core.recorder.manager import RecorderManager
 from lab_core.recorder.presets import action_state_terms, task_terms, transition_terms
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.sinks import EpisodeBatch, EpisodeCollector, EpisodeSink
-from lab_core.recorder.transition import MaskedRows, Transition
+from lab_core.recorder.terms import SubstepContacts, SubstepEfforts, SubstepStates, sensor_values
+from lab_core.recorder.transition import MaskedRows, Transition, flatten
 
 __all__ = [
     "EpisodeBatch",
@@ -22,8 +23,13 @@ __all__ = [
     "RecorderManager",
     "RecorderTermCfg",
     "RetentionCfg",
+    "SubstepContacts",
+    "SubstepEfforts",
+    "SubstepStates",
     "Transition",
     "action_state_terms",
+    "flatten",
+    "sensor_values",
     "task_terms",
     "transition_terms",
 ]

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab_core.cli.arguments import split_subject
-from lab_core.cli.overrides import parse
+from lab_core.cli import parse, split_subject
 from lab_core.errors import LabError
 from lab_core.registry import get_task, task_ids
 from lab_rl.cli import options

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_core.cli.arguments import with_dashes
+from lab_core.cli import with_dashes
 from lab_core.config import changes_between, update_from_dict
 from lab_core.errors import LabError
 from lab_core.registry import TaskSpec

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_core.cli.arguments import (
+from lab_core.cli import (
     EnvironmentOptions,
     asks_for_help,
     check_counts,
     is_given,
     option_value,
+    parse,
     resolve_device,
     split_subject,
 )
-from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
 from lab_core.registry import get_task
 from lab_rl.cli import options
@@ -114,7 +114,7 @@ def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | No
 def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
     from rich.console import Console
 
-    from lab_core.cli.progress import ProgressDisplay
+    from lab_core.cli import ProgressDisplay
     from lab_core.envs import make_env
     from lab_core.rollouts import find_policy, make_policy
     from lab_rl.play.video import record_clip

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab_core.cli.arguments import (
+from lab_core.cli import (
     EnvironmentOptions,
     check_counts,
     is_given,
     option_value,
+    parse,
     resolve_device,
     split_subject,
 )
-from lab_core.cli.overrides import parse
 from lab_core.errors import LabError
 from lab_core.registry import get_task
 from lab_rl.cli import options
@@ -161,7 +161,7 @@ def _resolve(cfg: Any, args: TrainArguments) -> Any:
 def _train(cfg: Any, run: Any, checkpoint: Path | None, args: TrainArguments) -> int:
     from rich.console import Console
 
-    from lab_core.cli.command import INTERRUPTED
+    from lab_core.cli import INTERRUPTED
     from lab_rl.runs.display import show_result
     from lab_rl.runs.training import train
 

@@ -17,8 +17,7 @@ import torch
 from lab_core.config import to_dict
 from lab_core.envs import RLEnv
 from lab_core.managers import ObservationTermCfg, SceneEntityCfg
-from lab_core.mdp import SceneSensorCfg
-from lab_core.mdp.actions import JointAction
+from lab_core.mdp import JointAction, SceneSensorCfg
 from lab_core.names import values_by_name
 from lab_core.scene import ArticulationData, fill_defaults
 from lab_core.versions import git_revision, package_versions

@@ -76,7 +76,7 @@ def test_an_algorithm_of_another_package_trains_resumes_plays_and_exports(packag
 
 def test_the_guide_learns(package, monkeypatch):
     """The example is no decoration: the pole stays up for longer."""
-    from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+    from lab_core.testing import analytic_cartpole_env_cfg
 
     monkeypatch.syspath_prepend(package)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lab_core.errors import LabError
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_rl.algorithms.ppo import RslRlEnv
 
 

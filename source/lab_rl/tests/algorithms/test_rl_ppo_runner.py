@@ -12,7 +12,7 @@ from lab_core.envs import DirectRLEnv, DirectRLEnvCfg
 from lab_core.errors import ConfigError, LabError
 from lab_core.managers import RewardTermCfg
 from lab_core.physics import HealthReport
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_rl.algorithms.ppo import PPORunner
 from lab_rl.algorithms.ppo.finite import NonFiniteError
 

@@ -10,13 +10,11 @@ import pytest
 
 from lab_core import mdp
 from lab_core.agents import PPOCfg
-from lab_core.cli import main
-from lab_core.cli.arguments import resolve_device
+from lab_core.cli import main, resolve_device
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.managers import ObservationTermCfg
 from lab_core.registry import TaskSpec, register_task
-from lab_core.testing.analytic import AnalyticCartpoleBackend
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import AnalyticCartpoleBackend, analytic_cartpole_env_cfg
 from lab_rl.algorithms.ppo import PPORunner
 from lab_rl.cli import options
 from lab_rl.runs import RunFolder, latest_run

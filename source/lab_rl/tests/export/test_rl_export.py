@@ -18,7 +18,7 @@ from lab_core.managers import ObservationTermCfg, SceneEntityCfg
 from lab_core.mdp import JointPositionActionCfg, JointVelocityActionCfg, joint_vel_rel
 from lab_core.registry import get_task
 from lab_core.signals import UniformNoiseCfg
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_rl.algorithms import Policy
 from lab_rl.algorithms.ppo import PPORunner
 from lab_rl.export import export_onnx, policy_metadata

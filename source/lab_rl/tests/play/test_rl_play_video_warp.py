@@ -12,8 +12,7 @@ import pytest
 from lab_core.agents import PPOCfg
 from lab_core.cli import main
 from lab_core.registry import TaskSpec, register_task
-from lab_core.testing.analytic import AnalyticCartpoleBackend
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import AnalyticCartpoleBackend, analytic_cartpole_env_cfg
 
 TASK = "Stub-Warp-Video"
 

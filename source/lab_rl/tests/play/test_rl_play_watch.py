@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_rl.play.watch import Pace, watch
 
 

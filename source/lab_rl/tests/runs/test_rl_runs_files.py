@@ -14,7 +14,7 @@ from PIL import Image
 from lab_core.agents import PPOCfg
 from lab_core.config import save_yaml
 from lab_core.errors import ConfigError, LabError
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_core.versions import git_revision, versions
 from lab_rl.runs import Checkpoint, RunCfg, RunFolder, find_checkpoint, latest_run, load_checkpoint, save_checkpoint
 from lab_rl.runs.checkpoint import CheckpointError

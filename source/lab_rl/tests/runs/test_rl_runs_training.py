@@ -15,8 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lab_core.agents import PPOCfg
 from lab_core.errors import ConfigError, LabError
 from lab_core.physics import HealthReport
-from lab_core.testing.analytic import AnalyticCartpoleBackend
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import AnalyticCartpoleBackend, analytic_cartpole_env_cfg
 from lab_rl.algorithms.ppo import PPORunner
 from lab_rl.algorithms.ppo.finite import NonFiniteError
 from lab_rl.runs import RunCfg, RunFolder, load_checkpoint

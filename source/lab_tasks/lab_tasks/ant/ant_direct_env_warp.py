@@ -13,7 +13,7 @@ from lab_tasks.ant import ant_direct_env_kernels as kernels
 from lab_tasks.ant.ant_direct_env import AntDirectEnvCfg
 from lab_warp.envs import DirectRLEnvWarp
 from lab_warp.launches import Kernel
-from lab_warp.mdp.events import reset_joints_by_offset
+from lab_warp.mdp import reset_joints_by_offset
 from lab_warp.reductions import masked_means
 from lab_warp.twins import twin_of
 

@@ -13,7 +13,7 @@ from lab_tasks.cartpole.cartpole_direct_env import CartpoleDirectEnvCfg
 from lab_tasks.cartpole.cartpole_env_cfg import CART, POLE
 from lab_warp.envs import DirectRLEnvWarp
 from lab_warp.launches import Kernel
-from lab_warp.mdp.events import reset_joints_by_offset
+from lab_warp.mdp import reset_joints_by_offset
 from lab_warp.reductions import masked_means
 from lab_warp.twins import twin_of
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab_core.cli.console import print_error, print_table
-from lab_core.cli.overrides import parse
+from lab_core.cli import parse, print_error, print_table
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_tasks.downloads import menagerie
 

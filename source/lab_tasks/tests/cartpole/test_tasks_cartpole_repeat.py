@@ -7,7 +7,7 @@ import torch
 
 from lab_core.envs import RLEnv
 from lab_core.registry import get_task
-from lab_core.testing.reset_harness import check_masked_reset
+from lab_core.testing import check_masked_reset
 
 TASKS = ("Lab-Cartpole", "Lab-Cartpole-Direct")
 

@@ -16,8 +16,7 @@ import torch
 
 from lab_core.math import quat_apply, quat_from_euler_xyz
 from lab_core.registry import get_task
-from lab_core.scene import ArticulationCfg, ArticulationData, SceneCfg
-from lab_core.scene.actuators import clip_to_motor_curve
+from lab_core.scene import ArticulationCfg, ArticulationData, SceneCfg, clip_to_motor_curve
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 from lab_tasks.robots import anymal_c_cfg, g1_cfg

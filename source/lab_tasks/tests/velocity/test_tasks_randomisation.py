@@ -18,7 +18,7 @@ from lab_core.envs import ManagerBasedRLEnv, make_env
 from lab_core.managers import EventTermCfg, SceneEntityCfg
 from lab_core.math import euler_xyz_from_quat, quat_apply
 from lab_core.registry import get_task
-from lab_core.scene.actuators import clip_to_motor_curve
+from lab_core.scene import clip_to_motor_curve
 
 N, RESETS = 50, 20
 BASE = SceneEntityCfg(body_names="base")

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import torch
 import warp as wp
 
-from lab_core.envs import RLEnv
-from lab_core.envs.observations import Observations
+from lab_core.envs import Observations, RLEnv
 from lab_core.managers import FiniteActionCheck
 from lab_warp.env import EnvArrays
 from lab_warp.envs.warp_rl_env import WarpRLEnv

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 import warp as wp
 
-from lab_core.envs.episode_log import EpisodeLog
+from lab_core.envs import EpisodeLog
 
 _CAPACITY = 512
 

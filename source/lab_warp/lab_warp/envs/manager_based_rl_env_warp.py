@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 import warp as wp
 
-from lab_core.envs import ManagerBasedRLEnv
-from lab_core.envs.observations import Observations
+from lab_core.envs import ManagerBasedRLEnv, Observations
 from lab_warp.envs.warp_rl_env import WarpRLEnv
 from lab_warp.managers import (
     ActionManagerWarp,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab_core.envs.stage_marks import StageHook
+from lab_core.envs import StageHook
 
 WARP_STEP = (
     StageHook("_process", "action"),

@@ -11,9 +11,7 @@ from typing import Any
 import torch
 import warp as wp
 
-from lab_core.envs import RLEnv
-from lab_core.envs.observations import Observations, copy_observations, write_observations
-from lab_core.envs.stage_marks import MarkStage
+from lab_core.envs import MarkStage, Observations, RLEnv, copy_observations, write_observations
 from lab_core.recorder import RecorderHooks
 from lab_core.seeding import make_generator, seed_everything
 from lab_warp.capture import CaptureContext, StageReport, capture_torch, captured, captured_stages, eager

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 import warp as wp
 
-from lab_core.managers.built_term_manager import BuiltTerm, BuiltTermManager
+from lab_core.managers import BuiltTerm, BuiltTermManager
 from lab_warp.capture import eager
 from lab_warp.env import WarpEnv
 from lab_warp.managers.terms import Island

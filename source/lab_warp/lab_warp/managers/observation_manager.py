@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 import warp as wp
 
-from lab_core.managers import ManagerTermBase, ObservationGroupCfg, ObservationManager, ObservationTermCfg
-from lab_core.managers.observation_manager import GroupObservation
+from lab_core.managers import (
+    GroupObservation,
+    ManagerTermBase,
+    ObservationGroupCfg,
+    ObservationManager,
+    ObservationTermCfg,
+)
 from lab_core.state import named_tensors
 from lab_warp.capture import eager
 from lab_warp.managers import kernels

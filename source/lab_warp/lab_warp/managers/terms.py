@@ -11,8 +11,7 @@ import torch
 import warp as wp
 
 from lab_core.config import same_values
-from lab_core.managers import ManagerTermBase
-from lab_core.managers.manager_base import ManagerBase, check_tensor
+from lab_core.managers import ManagerBase, ManagerTermBase, check_tensor
 from lab_warp.capture import capturability, capture_torch, eager
 from lab_warp.twins import find_twin
 

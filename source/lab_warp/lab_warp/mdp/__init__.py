@@ -13,6 +13,7 @@ from lab_warp.mdp import (
     rewards,
     terminations,
 )
+from lab_warp.mdp.events import reset_joints_by_offset
 
 __all__ = [
     "actions",
@@ -24,6 +25,7 @@ __all__ = [
     "events_properties",
     "metrics",
     "observations",
+    "reset_joints_by_offset",
     "rewards",
     "terminations",
 ]

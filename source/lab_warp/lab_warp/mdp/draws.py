@@ -8,9 +8,8 @@ from typing import Any
 import warp as wp
 
 from lab_core.errors import unknown_name_message
-from lab_core.managers import TermError
-from lab_core.managers.manager_base import check_range
-from lab_core.mdp.events_properties import Distribution, Operation, Params
+from lab_core.managers import TermError, check_range
+from lab_core.mdp import Distribution, Operation, Params
 from lab_warp.mdp import draws_kernels as kernels
 
 _OPERATIONS: dict[Operation, int] = {"add": kernels.ADD, "scale": kernels.SCALE, "abs": kernels.ABS}

@@ -12,8 +12,7 @@ import warp as wp
 
 from lab_core import mdp
 from lab_core.errors import LabError
-from lab_core.managers import SceneEntityCfg
-from lab_core.managers.manager_base import check_range
+from lab_core.managers import SceneEntityCfg, check_range
 from lab_core.scene import ArticulationData
 from lab_warp.env import WarpEnv
 from lab_warp.mdp import events_kernels as kernels

@@ -11,9 +11,8 @@ from typing import Any
 import warp as wp
 
 from lab_core import mdp
-from lab_core.managers import SceneEntityCfg, TermError
-from lab_core.managers.manager_base import check_range
-from lab_core.mdp.events_properties import MIN_FRICTION, Distribution, Operation, Params
+from lab_core.managers import SceneEntityCfg, TermError, check_range
+from lab_core.mdp import MIN_FRICTION, Distribution, Operation, Params
 from lab_warp.env import WarpEnv
 from lab_warp.mdp import events_properties_kernels as kernels
 from lab_warp.mdp.draws import bounds, draw_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from lab_core.mdp.events_properties import MIN_MASS_SHARE
+from lab_core.mdp import MIN_MASS_SHARE
 from lab_warp.math_kernels import at_least_zero, greater
 from lab_warp.mdp.draws_kernels import GAUSSIAN, Draw, drawn, uniform
 

@@ -12,9 +12,7 @@ from typing import Any
 import torch
 import warp as wp
 
-from lab_core.managers import ManagerTermBase, RewardTermCfg
-from lab_core.managers.scene_entity_cfg import resolve_scene_entities
-from lab_core.managers.signature import complete_params
+from lab_core.managers import ManagerTermBase, RewardTermCfg, complete_params, resolve_scene_entities
 from lab_warp.capture import CaptureContext, CapturedStage
 from lab_warp.testing.fake_env import FakeEnv
 from lab_warp.twins import all_twins, find_twin

@@ -20,7 +20,7 @@ from lab_core.managers import (
     TerminationTermCfg,
 )
 from lab_core.signals import UniformNoiseCfg
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.capture import CaptureError, WarpCapturable
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report

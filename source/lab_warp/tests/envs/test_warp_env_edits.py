@@ -24,7 +24,7 @@ from lab_core.managers import (
     TermError,
 )
 from lab_core.signals import ConstantNoiseCfg, NoiseWithBiasCfg, UniformNoiseCfg
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import assert_same_results, rollout, step_report
 from lab_warp.twins import twin_of

@@ -11,7 +11,7 @@ import torch
 from lab_core import mdp
 from lab_core.envs import ManagerBasedRLEnvCfg, make_env
 from lab_core.managers import EventTermCfg, MetricTermCfg, TermError
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import step_report
 

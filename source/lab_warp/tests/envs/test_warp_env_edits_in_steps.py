@@ -17,7 +17,7 @@ from lab_core.managers import (
     SceneEntityCfg,
     TermError,
 )
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import assert_same_results, rollout, step_report
 

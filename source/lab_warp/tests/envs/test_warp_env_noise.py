@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from lab_core.envs import ManagerBasedRLEnvCfg
-from lab_core.managers import EventTermCfg
-from lab_core.managers.timers import SLACK
+from lab_core.managers import SLACK, EventTermCfg
 from lab_core.signals import GaussianNoiseCfg, NoiseCfg, UniformNoiseCfg
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import rng_model
 

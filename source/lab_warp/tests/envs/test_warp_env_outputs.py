@@ -14,7 +14,7 @@ import warp as wp
 from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnvCfg, make_env
 from lab_core.managers import EventTermCfg, ManagerTermBase, MetricTermCfg, ObservationTermCfg
 from lab_core.signals import ConstantNoiseCfg, NoiseWithBiasCfg, UniformNoiseCfg
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.envs import DirectRLEnvWarp, ManagerBasedRLEnvWarp, build_env
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report
 from lab_warp.twins import twin_of

@@ -12,10 +12,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lab_core.envs import ManagerBasedRLEnvCfg, RLEnv
 from lab_core.managers import ManagerTermBase
-from lab_core.recorder import EpisodeCollector, RecorderCfg, RecorderHooks, RecorderManager, RecorderTermCfg, Transition
-from lab_core.recorder.presets import transition_terms
+from lab_core.recorder import (
+    EpisodeCollector,
+    RecorderCfg,
+    RecorderHooks,
+    RecorderManager,
+    RecorderTermCfg,
+    Transition,
+    transition_terms,
+)
 from lab_core.signals import UniformNoiseCfg
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp, WarpRLEnv
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report
 

@@ -12,8 +12,7 @@ from lab_core.envs import ManagerBasedRLEnvCfg
 from lab_core.managers import EventTermCfg, ManagerTermBase, RewardTermCfg
 from lab_core.signals import NoiseWithBiasCfg, UniformNoiseCfg
 from lab_core.state import named_tensors
-from lab_core.testing import check_masked_reset
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg, check_masked_reset
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import assert_same_results, rollout, same_bits
 

@@ -19,7 +19,7 @@ from lab_core.managers import (
     RewardTermCfg,
 )
 from lab_core.masks import masked_copy_
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import assert_same_results, rollout, step_report
 

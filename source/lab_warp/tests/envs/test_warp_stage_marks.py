@@ -7,7 +7,7 @@ import torch
 
 from lab_core.envs import make_env
 from lab_core.rollouts import time_step
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 
 STEP = [
     "action",
