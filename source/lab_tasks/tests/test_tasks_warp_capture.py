@@ -112,7 +112,7 @@ def edited_rollout(env: RLEnv, steps: int) -> list[dict[str, torch.Tensor]]:
     ("task", "steps"),
     [(task, 60) for task in QUICK] + [pytest.param(task, 1000, marks=LONG) for task in TASKS],
 )
-def test_row_3_10_captured_equals_eager_bitwise(task, steps, monkeypatch):
+def test_captured_equals_eager_bitwise(task, steps, monkeypatch):
     captured = make(task)
     assert captured.capture_context.enabled
     expected = edited_rollout(captured, steps)
@@ -132,7 +132,7 @@ def test_row_3_10_captured_equals_eager_bitwise(task, steps, monkeypatch):
 @pytest.mark.gpu
 @NEEDS_CUDA
 @pytest.mark.parametrize("task", TASKS)
-def test_row_3_10_captured_equals_eager_on_a_gpu(task, monkeypatch):
+def test_captured_equals_eager_on_a_gpu(task, monkeypatch):
     """Sums over blocks differ by rounding: in 20 steps to 1e-3. Robots that stumble, over rough ground or on light
     legs, make ten thousand times as much of it (measured for ANYmal, moved by 1e-6): those take 10 steps of small
     actions, and their observations agree to 1e-2."""
@@ -157,7 +157,7 @@ def test_row_3_10_captured_equals_eager_on_a_gpu(task, monkeypatch):
 @pytest.mark.gpu
 @NEEDS_CUDA
 @pytest.mark.parametrize("task", TASKS)
-def test_row_3_10_captured_equals_eager_bitwise_on_a_deterministic_gpu(task, monkeypatch):
+def test_captured_equals_eager_bitwise_on_a_deterministic_gpu(task, monkeypatch):
     steps = 48
     expected = edited_rollout(make(task, "cuda:0", episode_steps=10, deterministic=True), steps)
     monkeypatch.setenv("LAB_CAPTURE", "0")
@@ -177,7 +177,7 @@ def test_the_edits_reach_every_kind_of_term(task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_row_1_5_and_3_11_a_step_of_every_task_is_one_graph(task):
+def test_a_step_of_every_task_is_one_graph(task):
     """Built from the configuration that the torch front end uses, as it is; the report is printed."""
     env = make(task, num_envs=2, episode_steps=4)
     rollout(env, 9)
@@ -192,7 +192,7 @@ def test_row_1_5_and_3_11_a_step_of_every_task_is_one_graph(task):
 @pytest.mark.long
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=[pytest.mark.gpu, NEEDS_CUDA])])
 @pytest.mark.parametrize("task", TASKS)
-def test_row_3_21_memory_is_flat_and_nothing_is_captured_anew(task, device):
+def test_memory_is_flat_and_nothing_is_captured_anew(task, device):
     """Over 1,000 steps with new tensors each."""
     env = make(task, device)
 
@@ -228,7 +228,7 @@ def used_memory(device: str) -> int:
 @pytest.mark.gpu
 @NEEDS_CUDA
 @pytest.mark.parametrize("task", TASKS)
-def test_row_3_20_nothing_waits_for_the_device(task, monkeypatch):
+def test_nothing_waits_for_the_device(task, monkeypatch):
     """1,000 steps with the trap of hidden host synchronisations."""
     monkeypatch.setenv("LAB_SYNC_DEBUG", "1")
     env = make(task, "cuda:0")

@@ -29,7 +29,7 @@ def make(task: str, num_envs: int = N, frontend: str = "warp", **changes: Any) -
 
 
 @pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct", "Lab-Velocity-Flat-Go2"])
-def test_row_1_1_and_1_6_a_reset_touches_no_row_of_other_environments(task):
+def test_a_reset_touches_no_row_of_other_environments(task):
     """Every tensor of the environment, its managers, the physics, the robot, its actuators and sensors."""
     env = make(task)
     rollout(env, 6)
@@ -63,7 +63,7 @@ def test_assigned_ages_reach_the_recorded_step():
     assert env.episode_length_buf.tolist() == [1, 0, 2, 2, 1]
 
 
-def test_row_2_2_and_2_7_a_seed_repeats_the_rollout_of_a_velocity_task():
+def test_a_seed_repeats_the_rollout_of_a_velocity_task():
     """That of direct tasks: test_tasks_direct_twins.py."""
     env = make("Lab-Velocity-Flat-Go2")
 
@@ -76,7 +76,7 @@ def test_row_2_2_and_2_7_a_seed_repeats_the_rollout_of_a_velocity_task():
     assert not torch.equal(run(2), first)
 
 
-def test_row_4_8_a_second_velocity_environment_reads_its_own_commands():
+def test_a_second_velocity_environment_reads_its_own_commands():
     """Of other size and seed, stepped in turn; the first goes on as if it were alone."""
     task = "Lab-Velocity-Flat-Go2"
     expected = rollout(make(task, seed=7), 6)
@@ -93,7 +93,7 @@ def test_row_4_8_a_second_velocity_environment_reads_its_own_commands():
         assert torch.equal(obs["policy"][:, columns], command)
 
 
-def test_row_3_16_contacts_are_those_of_the_torch_front_end(monkeypatch):
+def test_contacts_are_those_of_the_torch_front_end(monkeypatch):
     """The physics owns the decimation: one call per step. Forces of every substep, air times and what is made of them,
     from the same state and the same targets."""
     torch_env, warp_env = (make("Lab-Velocity-Flat-Go2", frontend=name) for name in ("torch", "warp"))
@@ -123,7 +123,7 @@ def test_row_3_16_contacts_are_those_of_the_torch_front_end(monkeypatch):
     assert contacts.current_air_time.max() > 0.0
 
 
-def test_row_6_1_and_6_3_pictures_after_each_step_change_nothing():
+def test_pictures_after_each_step_change_nothing():
     """A video on this front end is what ``render`` returns after each step; a clip has as many frames as steps."""
     task = "Lab-Cartpole"
     cfg = get_task(task).make_env_cfg()

@@ -30,7 +30,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-def test_row_6_2_and_6_3_a_video_of_the_warp_front_end(monkeypatch):
+def test_a_video_of_the_warp_front_end(monkeypatch):
     """No viewer, no display; what counts is the clip, a picture for every second step at 60 Hz."""
     monkeypatch.setattr(
         AnalyticCartpoleBackend, "render", lambda self, camera: np.full((32, 48, 3), 128, dtype=np.uint8)
@@ -39,7 +39,7 @@ def test_row_6_2_and_6_3_a_video_of_the_warp_front_end(monkeypatch):
     assert len(list(iio.imiter("clip.mp4", plugin="FFMPEG"))) == 3
 
 
-def test_row_6_3_a_video_that_cannot_be_drawn_is_no_silent_success(capsys):
+def test_a_video_that_cannot_be_drawn_is_no_silent_success(capsys):
     main(TRAIN)
     output = capsys.readouterr()
     assert not Path("clip.mp4").exists()

@@ -130,7 +130,7 @@ def step(env: ManagerBasedRLEnvWarp, times: int = 1) -> torch.Tensor:
     return [env.step(torch.zeros(env.num_envs, 1, device=env.device)) for _ in range(times)][-1][1]
 
 
-def test_row_3_4_and_3_10_captured_equals_eager_bitwise(monkeypatch, device):
+def test_captured_equals_eager_bitwise(monkeypatch, device):
     """With noise, delays, histories and ends of both kinds, and a rebuilt physics in the middle."""
 
     def run() -> tuple[ManagerBasedRLEnvWarp, list[dict[str, torch.Tensor]]]:
@@ -156,14 +156,14 @@ def test_row_3_4_and_3_10_captured_equals_eager_bitwise(monkeypatch, device):
     assert (step_report(eager).num_graphs, step_report(eager).reason) == (0, "capture is switched off (LAB_CAPTURE=0)")
 
 
-def test_row_3_11_every_stage_is_one_capture_split_by_the_physics_alone():
+def test_every_stage_is_one_capture_split_by_the_physics_alone():
     env = make(cartpole())
     step(env, 20)
     report = step_report(env)
     assert (report.num_captures, report.islands, report.num_graphs) == (1, STEP_ISLANDS, len(STEP_ISLANDS) + 1)
 
 
-def test_row_3_12_one_uncapturable_term_leaves_the_others_captured(device):
+def test_one_uncapturable_term_leaves_the_others_captured(device):
     cfg = cartpole(
         constant=RewardTermCfg(func=constant, weight=3.0, params={"value": 2.0}),
         unrecordable=RewardTermCfg(func=unrecordable, weight=0.5, params={"value": 4.0}),
@@ -180,7 +180,7 @@ def test_row_3_12_one_uncapturable_term_leaves_the_others_captured(device):
     ]
 
 
-def test_row_3_13_capturability_is_decided_per_instance():
+def test_capturability_is_decided_per_instance():
     cfg = cartpole(
         device=RewardTermCfg(func=sometimes, weight=1.0),
         host=RewardTermCfg(func=sometimes, weight=1.0, params={"on_host": True}),
@@ -190,7 +190,7 @@ def test_row_3_13_capturability_is_decided_per_instance():
     assert calls == {"on_host=False": 1, "on_host=True": 3}
 
 
-def test_row_3_13_the_mark_raises_if_it_is_captured_all_the_same(device):
+def test_the_mark_raises_if_it_is_captured_all_the_same(device):
     env = make(cartpole(), device)
     out = wp.zeros(N, dtype=wp.float32, device=env.wp_device)
     wp.capture_begin(env.wp_device)
@@ -203,7 +203,7 @@ def test_row_3_13_the_mark_raises_if_it_is_captured_all_the_same(device):
     assert calls == {"on_host=False": 1}
 
 
-def test_row_3_14_a_torch_event_at_startup_leaves_the_reset_captured():
+def test_a_torch_event_at_startup_leaves_the_reset_captured():
     cfg = cartpole()
     cfg.events["once"] = EventTermCfg(func=torch_event, mode="startup")
     env = make(cfg)
@@ -213,7 +213,7 @@ def test_row_3_14_a_torch_event_at_startup_leaves_the_reset_captured():
     assert step_report(env).islands == STEP_ISLANDS
 
 
-def test_row_3_14_a_torch_event_at_resets_is_an_island_with_its_reason():
+def test_a_torch_event_at_resets_is_an_island_with_its_reason():
     cfg = cartpole()
     cfg.events["each"] = EventTermCfg(func=torch_event, mode="reset")
     env = make(cfg)
@@ -230,7 +230,7 @@ def test_row_3_14_a_torch_event_at_resets_is_an_island_with_its_reason():
         pytest.param(host_reset, {"call": 1, "reset": 4}, id="reset-marked"),
     ],
 )
-def test_row_3_15_marks_of_a_class_and_of_its_reset_are_separate(term, expected):
+def test_marks_of_a_class_and_of_its_reset_are_separate(term, expected):
     env = make(cartpole(term=RewardTermCfg(func=term, weight=1.0)))
     calls.clear()  # the construction resets through another stage
     step(env, 4)
@@ -238,7 +238,7 @@ def test_row_3_15_marks_of_a_class_and_of_its_reset_are_separate(term, expected)
 
 
 @pytest.mark.parametrize("frontend", ["torch", "warp"])
-def test_row_3_16_physics_and_actions_are_called_once_per_step(frontend, monkeypatch):
+def test_physics_and_actions_are_called_once_per_step(frontend, monkeypatch):
     """The physics owns the decimation."""
     env = make_env(cartpole(), frontend=frontend)
     counted: list[object] = []
@@ -261,7 +261,7 @@ def test_a_full_log_is_said_to_be_full():
         make(cfg)
 
 
-def test_row_3_20_metrics_change_only_when_something_is_reset(device):
+def test_metrics_change_only_when_something_is_reset(device):
     env = make(cartpole(), device)
     logs = rollout(env, 60, scale=3.0)
     resets = 0
@@ -275,7 +275,7 @@ def test_row_3_20_metrics_change_only_when_something_is_reset(device):
     assert 0 < resets < 50
 
 
-def test_row_3_20_and_3_28_a_step_does_not_wait_for_the_device(monkeypatch, device):
+def test_a_step_does_not_wait_for_the_device(monkeypatch, device):
     """Delays and histories included. The analytic physics is the one island that is torch code."""
     monkeypatch.setenv("LAB_SYNC_DEBUG", "1")
     cfg = cartpole()
@@ -289,7 +289,7 @@ def test_row_3_20_and_3_28_a_step_does_not_wait_for_the_device(monkeypatch, devi
 
 
 @pytest.mark.parametrize("func", [lambda env: torch.ones(N) * env.episode_length_buf.sum().item()])
-def test_row_3_9_a_term_that_waits_for_the_device_raises_and_the_next_step_works(monkeypatch, func):
+def test_a_term_that_waits_for_the_device_raises_and_the_next_step_works(monkeypatch, func):
     monkeypatch.setenv("LAB_SYNC_DEBUG", "1")
     env = make(cartpole(waits=RewardTermCfg(func=func, weight=1.0)))
     with pytest.raises(Exception, match=r"item|host"):
@@ -300,7 +300,7 @@ def test_row_3_9_a_term_that_waits_for_the_device_raises_and_the_next_step_works
     assert torch.ones(3).sum().item() == 3.0
 
 
-def test_row_3_21_actions_of_any_form_make_no_new_capture(device):
+def test_actions_of_any_form_make_no_new_capture(device):
     env = make(cartpole(), device)
     for i in range(60):
         value = torch.full((N, 2), float(i % 3), dtype=(torch.float32, torch.float64, torch.int64)[i % 3])
@@ -311,7 +311,7 @@ def test_row_3_21_actions_of_any_form_make_no_new_capture(device):
     assert len(env.capture_report()) == 3
 
 
-def test_row_3_22_indices_are_derived_once_and_only_where_asked_for(monkeypatch):
+def test_indices_are_derived_once_and_only_where_asked_for(monkeypatch):
     nonzero, count = torch.Tensor.nonzero, Counter()
 
     def counted(self, *args, **kwargs):
@@ -336,7 +336,7 @@ def test_row_3_22_indices_are_derived_once_and_only_where_asked_for(monkeypatch)
     assert count["nonzero"] == 40
 
 
-def test_row_3_27_managers_are_called_in_the_order_of_the_torch_front_end(monkeypatch):
+def test_managers_are_called_in_the_order_of_the_torch_front_end(monkeypatch):
     """Upstream's own call switch has no counterpart here: the step is one stage, whose order this is."""
     env = make(cartpole())
     order: list[str] = []

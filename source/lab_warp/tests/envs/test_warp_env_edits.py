@@ -53,7 +53,7 @@ def captures(env: ManagerBasedRLEnvWarp) -> int:
     return step_report(env).num_captures
 
 
-def test_row_3_25_terms_with_one_function_keep_their_own_ranges(device):
+def test_terms_with_one_function_keep_their_own_ranges(device):
     """And a changed range acts on the next event, with a new capture."""
     env = make(device=device)
     for name, value in (("reset_cart", 0.5), ("reset_pole", -0.25)):
@@ -69,7 +69,7 @@ def test_row_3_25_terms_with_one_function_keep_their_own_ranges(device):
     assert torch.equal(env.scene["robot"].data.joint_pos, expected)
 
 
-def test_row_3_26_a_new_interval_acts_without_a_new_capture():
+def test_a_new_interval_acts_without_a_new_capture():
     cfg = cartpole()
     cart = SceneEntityCfg(joint_names=("slider_to_cart",))
     params = {"position_range": (1.0, 1.0), "velocity_range": (0.0, 0.0), "asset_cfg": cart}
@@ -86,7 +86,7 @@ def test_row_3_26_a_new_interval_acts_without_a_new_capture():
     assert captures(env) == 1
 
 
-def test_row_3_26_and_4_6_a_weight_raised_from_zero_runs_its_term(device):
+def test_a_weight_raised_from_zero_runs_its_term(device):
     """One new capture when it leaves 0, none when it comes back or changes."""
     cfg = cartpole()
     cfg.rewards = {"cart": RewardTermCfg(func=mdp.joint_pos_target_l2, weight=0.0, params=_cart_target(2.0))}
@@ -111,7 +111,7 @@ def _cart_target(target: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "manager", ["reward", "event", "termination", "observation", "curriculum", "metrics", "action", "command"]
 )
-def test_row_4_4_a_term_set_to_its_own_configuration_captures_and_changes_nothing(manager):
+def test_a_term_set_to_its_own_configuration_captures_and_changes_nothing(manager):
     """With every kind of term that has a memory, timers and draws."""
     results = []
     for sets in (True, False):
@@ -175,7 +175,7 @@ def test_a_class_term_rests_while_its_weight_is_0(frontend):
     assert rewards == pytest.approx([1.0, 2.0, 0.0, 0.0, 3.0, 4.0])
 
 
-def test_row_4_5_a_curriculum_that_sets_a_weight_at_every_reset_captures_nothing_anew():
+def test_a_curriculum_that_sets_a_weight_at_every_reset_captures_nothing_anew():
     cfg = cartpole(0.2)
     cfg.curriculum["cart_vel"] = CurriculumTermCfg(
         func=mdp.modify_reward_weight, params={"term_name": "cart_vel", "weight": -0.005, "num_steps": 20}
@@ -228,7 +228,7 @@ def test_a_curriculum_acts_in_the_step_that_it_names(frontend):
     assert weights == [1.0, 1.0, 2.0, 2.0]
 
 
-def test_row_4_7_a_minimum_between_resets_acts_at_once():
+def test_a_minimum_between_resets_acts_at_once():
     """It lies on the device, so that not even one new capture is needed."""
     cfg = cartpole()
     cfg.events["reset_cart"].params["position_range"] = (0.5, 0.5)

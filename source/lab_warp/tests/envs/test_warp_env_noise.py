@@ -76,7 +76,7 @@ def test_noise_has_its_range_and_moments_and_is_independent(noise, mean, std, de
         assert abs(correlation(a, b)) < 5.0 / a.numel() ** 0.5, name
 
 
-def test_row_2_4_uniform_noise_equals_the_host_model(device):
+def test_uniform_noise_equals_the_host_model(device):
     """Columns draw from branches of the environment's stream, which moves on by one number per step; the look at the
     end of a step leaves no trace."""
     low, high = -0.1, 0.3
@@ -93,7 +93,7 @@ def test_row_2_4_uniform_noise_equals_the_host_model(device):
     np.testing.assert_array_equal(env.rng.state.numpy(), state)
 
 
-def test_row_2_4_interval_timers_equal_the_host_model(device):
+def test_interval_timers_equal_the_host_model(device):
     """Timers of environments draw from their own streams, in the order of the terms; shared ones from another."""
 
     def nothing(env: Any, mask: torch.Tensor) -> None:

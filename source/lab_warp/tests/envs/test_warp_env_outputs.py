@@ -152,7 +152,7 @@ CFGS = [pytest.param(manager_cfg, id="managers"), pytest.param(direct_cfg, id="d
 
 
 @pytest.mark.parametrize("make_cfg", CFGS)
-def test_row_3_17_final_obs_is_the_observation_before_the_reset(make_cfg, device):
+def test_final_obs_is_the_observation_before_the_reset(make_cfg, device):
     """The cart is put beyond 3 m in some environments; the others are seen the same before and after."""
     env = build_env(make_cfg(), device)
     env.step(torch.zeros(N, 1, device=device))
@@ -164,7 +164,7 @@ def test_row_3_17_final_obs_is_the_observation_before_the_reset(make_cfg, device
     assert same_bits(extras["final_obs"]["policy"][~terminated], obs["policy"][~terminated])
 
 
-def test_row_3_17_final_obs_has_the_noise_of_the_observation_that_it_replaces(device):
+def test_final_obs_has_the_noise_of_the_observation_that_it_replaces(device):
     """In every group, each of which has noise of its own."""
     cfg = manager_cfg(5.0)
     cfg.observations["policy"].enable_corruption = True
@@ -180,7 +180,7 @@ def test_row_3_17_final_obs_has_the_noise_of_the_observation_that_it_replaces(de
 
 
 @pytest.mark.parametrize("make_cfg", CFGS)
-def test_row_3_17_final_obs_is_absent_where_it_is_switched_off(make_cfg):
+def test_final_obs_is_absent_where_it_is_switched_off(make_cfg):
     results = []
     for compute in (True, False):
         cfg = make_cfg()
@@ -193,7 +193,7 @@ def test_row_3_17_final_obs_is_absent_where_it_is_switched_off(make_cfg):
 
 
 @pytest.mark.parametrize("make_cfg", CFGS)
-def test_row_3_17_and_6_4_metadata_declares_same_step_autoreset_and_pictures(make_cfg):
+def test_metadata_declares_same_step_autoreset_and_pictures(make_cfg):
     env = build_env(make_cfg())
     assert env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP
     assert "rgb_array" in env.metadata["render_modes"]
@@ -201,13 +201,13 @@ def test_row_3_17_and_6_4_metadata_declares_same_step_autoreset_and_pictures(mak
 
 
 @pytest.mark.parametrize("make_cfg", CFGS)
-def test_row_3_18_final_obs_is_there_in_every_step(make_cfg):
+def test_final_obs_is_there_in_every_step(make_cfg):
     results = rollout(build_env(make_cfg()), 4)
     assert all(result["final_obs.policy"].shape == result["obs.policy"].shape for result in results)
 
 
 @pytest.mark.parametrize("make_cfg", CFGS)
-def test_row_3_19_what_a_step_returned_keeps_its_values(make_cfg):
+def test_what_a_step_returned_keeps_its_values(make_cfg):
     """The log, and everything else."""
     env = build_env(make_cfg())
     kept, copies = [], []
@@ -221,13 +221,13 @@ def test_row_3_19_what_a_step_returned_keeps_its_values(make_cfg):
     )
 
 
-def test_row_3_19_the_log_of_a_direct_environment_counts_on():
+def test_the_log_of_a_direct_environment_counts_on():
     env = build_env(direct_cfg(episode_length_s=3 / 60))
     logs = [env.step(torch.zeros(N, 1))[-1]["log"] for _ in range(9)]
     assert [int(log["steps"]) for log in logs] == [0, 0, 3, 3, 3, 6, 6, 6, 9]
 
 
-def test_row_3_20_a_direct_environment_resets_and_logs_only_where_something_ends(monkeypatch):
+def test_a_direct_environment_resets_and_logs_only_where_something_ends(monkeypatch):
     monkeypatch.setenv("LAB_SYNC_DEBUG", "1")
     env = build_env(direct_cfg(episode_length_s=10 / 60))
     assert isinstance(env, CountingEnv)

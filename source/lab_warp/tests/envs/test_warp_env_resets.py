@@ -51,7 +51,7 @@ def rows(env: ManagerBasedRLEnvWarp) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in found.items() if tensor.ndim and tensor.shape[0] == env.num_envs}
 
 
-def test_row_1_2_a_partial_reset_resets_its_environments_alone(device):
+def test_a_partial_reset_resets_its_environments_alone(device):
     env = make(device=device)
     rollout(env, 5)
     env.episode_length_buf.copy_(torch.arange(1, N + 1, device=device))
@@ -69,7 +69,7 @@ def test_row_1_2_a_partial_reset_resets_its_environments_alone(device):
     [[0, 3], (3, 0, 0), torch.tensor([0, 3]), torch.tensor([3, 0], dtype=torch.int32), slice(0, 4, 3)],
     ids=["list", "tuple", "int64", "int32", "slice"],
 )
-def test_row_1_3_every_kind_of_selection_resets_the_same(selection):
+def test_every_kind_of_selection_resets_the_same(selection):
     """Warp arrays come in through ``wp.to_torch``, which shares their memory."""
     states = []
     for chosen in (selection, torch.tensor([True, False, False, True, False, False, False])):
@@ -80,7 +80,7 @@ def test_row_1_3_every_kind_of_selection_resets_the_same(selection):
     assert all(same_bits(value, states[1][name]) for name, value in states[0].items())
 
 
-def test_row_1_3_none_is_everything_and_an_empty_selection_nothing():
+def test_none_is_everything_and_an_empty_selection_nothing():
     env = make()
     rollout(env, 3)
     before = {name: tensor.clone() for name, tensor in rows(env).items()}
@@ -93,7 +93,7 @@ def test_row_1_3_none_is_everything_and_an_empty_selection_nothing():
     assert (env.scene["robot"].data.joint_pos != before["robot.joint_pos"]).all()
 
 
-def test_row_1_5_an_environment_is_built_again_after_another_was_closed():
+def test_an_environment_is_built_again_after_another_was_closed():
     """Twice in a process, from the same configuration, which stays as it is; closing again does no harm."""
     cfg = random_cfg()
     first = make(cfg)
@@ -121,7 +121,7 @@ class remembered(ManagerTermBase):
         self.masks.append(mask.clone())
 
 
-def test_row_1_4_what_has_no_twin_is_reset_by_the_same_mask():
+def test_what_has_no_twin_is_reset_by_the_same_mask():
     """Entities without mask support do not exist here; terms of torch code are what could be reset too widely."""
     cfg = analytic_cartpole_env_cfg(N)
     cfg.rewards["remembered"] = RewardTermCfg(func=remembered, weight=1.0)
@@ -135,7 +135,7 @@ def test_row_1_4_what_has_no_twin_is_reset_by_the_same_mask():
     assert [mask.nonzero().flatten().tolist() for mask in term.masks] == [[2], [4]]
 
 
-def test_row_1_6_a_reset_touches_no_row_of_other_environments():
+def test_a_reset_touches_no_row_of_other_environments():
     """All buffers of environment, managers, noise, delays, timers, actuator targets and random streams."""
     env = make()
     rollout(env, 5)
@@ -152,7 +152,7 @@ def _tensors(data: Any) -> dict[str, torch.Tensor]:
     return {name: value for name, value in vars(data).items() if isinstance(value, torch.Tensor)}
 
 
-def test_row_2_1_all_draws_of_an_environment_come_from_one_state(device):
+def test_all_draws_of_an_environment_come_from_one_state(device):
     env = make(device=device)
     assert env.warp.rng.ptr == env.rng.state.ptr == env.rng_state.data_ptr()
     before = env.rng_state.clone()
@@ -165,7 +165,7 @@ def test_row_2_1_all_draws_of_an_environment_come_from_one_state(device):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_row_2_2_a_seed_repeats_the_rollout(monkeypatch, enabled, device):
+def test_a_seed_repeats_the_rollout(monkeypatch, enabled, device):
     """A seed is given to ``reset``; a state of one's own is then set by ``reset_to``."""
     monkeypatch.setenv("LAB_CAPTURE", str(int(enabled)))
     env = make(device=device)
@@ -188,13 +188,13 @@ def _without_log(results: list[dict[str, torch.Tensor]]) -> list[dict[str, torch
     return [{name: value for name, value in step.items() if not name.startswith("log.")} for step in results]
 
 
-def test_row_2_3_without_a_seed_environments_differ():
+def test_without_a_seed_environments_differ():
     cfg = random_cfg()
     cfg.seed = -1
     assert not torch.equal(make(cfg).rng_state, make(cfg).rng_state)
 
 
-def test_row_2_5_the_stream_of_an_environment_does_not_depend_on_how_many_there_are():
+def test_the_stream_of_an_environment_does_not_depend_on_how_many_there_are():
     results = []
     for num_envs in (4, 16):
         cfg = analytic_cartpole_env_cfg(num_envs, episode_length_s=0.2)
@@ -208,7 +208,7 @@ def test_row_2_5_the_stream_of_an_environment_does_not_depend_on_how_many_there_
     assert all(same_bits(a, b) for a, b in zip(*results, strict=True))
 
 
-def test_row_2_8_shared_timers_leave_the_streams_of_environments_alone_and_are_reseeded():
+def test_shared_timers_leave_the_streams_of_environments_alone_and_are_reseeded():
     fired: dict[bool, list[bool]] = {}
     streams = {}
     for shared in (False, True):
@@ -235,7 +235,7 @@ def test_row_2_8_shared_timers_leave_the_streams_of_environments_alone_and_are_r
     assert 3 < sum(fired[False]) < 40
 
 
-def test_row_4_8_a_second_environment_in_the_process_is_independent():
+def test_a_second_environment_in_the_process_is_independent():
     alone = make()
     expected = rollout(alone, 40, scale=3.0)
     first = make()
