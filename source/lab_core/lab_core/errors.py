@@ -1,4 +1,4 @@
-"""Exceptions that tell the user what to change; the `lab` command prints them without a traceback."""
+"""Exceptions that tell the user what to change; the ``lab`` command prints them without a traceback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UnknownFieldError(ConfigError, KeyError):
 
 
 class IncompleteConfigError(ConfigError, TypeError):
-    """A configuration still holds `MISSING` where a value is required."""
+    """A configuration still holds ``MISSING`` where a value is required."""
 
 
 class UnknownTaskError(LabError, KeyError):
@@ -39,15 +39,15 @@ class PluginError(LabError, ImportError):
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """The up to three `names` most like `name`, best first, ignoring case."""
+    """The up to three ``names`` most like ``name``, best first, ignoring case."""
     by_lower = {candidate.lower(): candidate for candidate in names}
     return [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
 
 
 def unknown_name_message(what: str, name: str, names: Iterable[str]) -> str:
-    """A message for a `name` that is none of `names`: the nearest ones and all that exist.
+    """A message for a ``name`` that is none of ``names``: the nearest ones and all that exist.
 
-    Example: `unknown_name_message("task", "Lab-Cartpol", ids)` gives
+    Example: ``unknown_name_message("task", "Lab-Cartpol", ids)`` gives
     "unknown task 'Lab-Cartpol'. Did you mean 'Lab-Cartpole'? Available: Lab-Ant, Lab-Cartpole."
     """
     names = sorted(names)

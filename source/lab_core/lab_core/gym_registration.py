@@ -1,4 +1,4 @@
-"""Tasks as gymnasium ids: `gymnasium.make_vec("Lab-Cartpole", num_envs=8)`."""
+"""Tasks as gymnasium ids: ``gymnasium.make_vec("Lab-Cartpole", num_envs=8)``."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def make_env(
     play: bool = False,
     frontend: str = "torch",
 ) -> VectorEnv:
-    """Build the environment of a task; what `gymnasium.make_vec(task_id, num_envs, ...)` calls.
+    """Build the environment of a task; what ``gymnasium.make_vec(task_id, num_envs, ...)`` calls.
 
     Args:
-        task_id: one of `lab_core.registry.task_ids()`.
-        num_envs: environments to simulate. `make_vec` says 1 unless told, also with a `cfg` of another number.
+        task_id: one of ``lab_core.registry.task_ids()``.
+        num_envs: environments to simulate. ``make_vec`` says 1 unless told, also with a ``cfg`` of another number.
         seed: replaces the seed of the config.
-        device: torch name, e.g. `cpu` or `cuda:0`; default the first GPU, else the CPU.
+        device: torch name, e.g. ``cpu`` or ``cuda:0``; default the first GPU, else the CPU.
         cfg: a ready environment config instead of the task's own; it is copied.
-        play: the task's config for watching (ignored with `cfg`).
-        frontend: what runs the config; see `lab_core.envs.make_env`.
+        play: the task's config for watching (ignored with ``cfg``).
+        frontend: what runs the config; see ``lab_core.envs.make_env``.
 
-    Raises `UnknownTaskError`, `PluginError`, `ConfigError` or `IncompleteConfigError`.
+    Raises ``UnknownTaskError``, ``PluginError``, ``ConfigError`` or ``IncompleteConfigError``.
     """
     from lab_core.envs import make_env
 

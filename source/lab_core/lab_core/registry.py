@@ -1,6 +1,6 @@
 """Tasks, physics backends and commands that installed packages offer through entry points.
 
-A package announces a task in its `pyproject.toml`:
+A package announces a task in its ``pyproject.toml``:
 
     [project.entry-points."lab.tasks"]
     Lab-Cartpole = "lab_tasks.cartpole:CARTPOLE"        # a TaskSpec
@@ -24,31 +24,31 @@ from lab_core.errors import ConfigError, PluginError, UnknownBackendError, Unkno
 class TaskSpec:
     """What a task consists of: the function that makes its environment config, and its agents' configs.
 
-    Functions may be given as `"module:name"`, so that the module of the spec imports nothing heavy and
-    `lab list` stays fast.
+    Functions may be given as ``"module:name"``, so that the module of the spec imports nothing heavy and
+    ``lab list`` stays fast.
     """
 
     id: str
-    """Name of the task on the command line, e.g. `Lab-Velocity-Flat-Go2`."""
+    """Name of the task on the command line, e.g. ``Lab-Velocity-Flat-Go2``."""
 
     env_cfg: str | Callable[..., Any]
-    """`factory(play: bool = False) -> config`: a fresh environment config; `play` gives the one for watching."""
+    """``factory(play: bool = False) -> config``: a fresh environment config; ``play`` gives the one for watching."""
 
     agents: Mapping[str, str | Callable[[], Any]] = field(default_factory=dict)
-    """Per learning algorithm (`ppo`, ...) a function that makes a fresh agent config. The first is the default."""
+    """Per learning algorithm (``ppo``, ...) a function that makes a fresh agent config. The first is the default."""
 
     description: str = ""
-    """One line for `lab list`."""
+    """One line for ``lab list``."""
 
     demo: str | None = None
-    """A trained policy that comes with the package, `"package:path/inside/package.onnx"`, to watch without training."""
+    """A trained policy that comes with the package, ``"package:path/inside/package.onnx"``, to watch untrained."""
 
     def make_env_cfg(self, play: bool = False) -> Any:
-        """A fresh environment config. Raises `PluginError` if its function cannot be imported."""
+        """A fresh environment config. Raises ``PluginError`` if its function cannot be imported."""
         return _resolve(self.env_cfg, f"environment config of task {self.id!r}")(play=play)
 
     def make_agent_cfg(self, agent: str | None = None) -> Any:
-        """A fresh config of `agent`, or of the task's first one. Raises `ConfigError` for a name it does not have."""
+        """A fresh config of ``agent``, or of the task's first one. Raises ``ConfigError`` for an unknown name."""
         if not self.agents:
             raise ConfigError(f"task {self.id!r} has no agent config")
         name = next(iter(self.agents)) if agent is None else agent
@@ -57,7 +57,7 @@ class TaskSpec:
         return _resolve(self.agents[name], f"agent config {name!r} of task {self.id!r}")()
 
     def demo_path(self) -> Path:
-        """The file of the policy that comes with the task. Raises `ConfigError` when none does."""
+        """The file of the policy that comes with the task. Raises ``ConfigError`` when none does."""
         if self.demo is None:
             raise ConfigError(f"No policy comes with {self.id}; train one with `lab train {self.id}`.")
         return package_path(self.demo)
@@ -67,7 +67,7 @@ class EntryPointGroup:
     """The objects that installed packages announce under one entry-point group."""
 
     def __init__(self, group: str, what: str):
-        """`what` names one object in messages, e.g. `"task"`."""
+        """``what`` names one object in messages, e.g. ``"task"``."""
         self.group = group
         self.what = what
 
@@ -76,13 +76,13 @@ class EntryPointGroup:
         return sorted({point.name for point in entry_points(group=self.group)})
 
     def package(self, name: str) -> str:
-        """The distribution that offers `name`."""
+        """The distribution that offers ``name``."""
         return _distribution(self.entry_point(name))
 
     def load(self, name: str) -> Any:
-        """Import the object called `name`, one of `names()`.
+        """Import the object called ``name``, one of ``names()``.
 
-        Raises `PluginError` when its module fails to import, lacks it, or two packages offer it.
+        Raises ``PluginError`` when its module fails to import, lacks it, or two packages offer it.
         """
         point = self.entry_point(name)
         try:
@@ -94,7 +94,7 @@ class EntryPointGroup:
             ) from error
 
     def entry_point(self, name: str) -> EntryPoint:
-        """Where `name` is defined. Raises `PluginError` when two packages offer it differently."""
+        """Where ``name`` is defined. Raises ``PluginError`` when two packages offer it differently."""
         points = list(entry_points(group=self.group, name=name))
         if len({point.value for point in points}) > 1:
             offers = " and ".join(f"{_distribution(point)!r} ({point.value})" for point in points)
@@ -113,9 +113,9 @@ def task_ids() -> list[str]:
 
 
 def get_task(task_id: str) -> TaskSpec:
-    """The task called `task_id`.
+    """The task called ``task_id``.
 
-    Raises `UnknownTaskError` (with the nearest ids) or `PluginError` (the package that offers it is broken).
+    Raises ``UnknownTaskError`` (with the nearest ids) or ``PluginError`` (the package that offers it is broken).
     """
     if task_id in _registered_tasks:
         return _registered_tasks[task_id]
@@ -131,14 +131,14 @@ def get_task(task_id: str) -> TaskSpec:
 
 
 def task_package(task_id: str) -> str:
-    """The distribution that offers `task_id`, or `(registered)` for one made by `register_task`."""
+    """The distribution that offers ``task_id``, or ``(registered)`` for one made by ``register_task``."""
     return "(registered)" if task_id in _registered_tasks else _TASKS.package(task_id)
 
 
 def register_task(spec: TaskSpec) -> None:
     """Add a task from a script or notebook; doing so again replaces it.
 
-    Raises `ConfigError` when an installed package already offers a task of that id.
+    Raises ``ConfigError`` when an installed package already offers a task of that id.
     """
     if spec.id in _TASKS.names():
         raise ConfigError(f"task id {spec.id!r} is taken by package {_TASKS.package(spec.id)!r}; choose another")
@@ -146,7 +146,7 @@ def register_task(spec: TaskSpec) -> None:
 
 
 def backend_class(name: str) -> type:
-    """The physics backend called `name`. Raises `UnknownBackendError` or `PluginError`."""
+    """The physics backend called ``name``. Raises ``UnknownBackendError`` or ``PluginError``."""
     if name not in _BACKENDS.names():
         raise UnknownBackendError(unknown_name_message("physics backend", name, _BACKENDS.names()))
     return _BACKENDS.load(name)

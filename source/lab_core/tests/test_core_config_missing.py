@@ -1,4 +1,4 @@
-"""`MISSING` and the completeness check."""
+"""``MISSING`` and the completeness check."""
 
 from __future__ import annotations
 

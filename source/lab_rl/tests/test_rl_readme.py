@@ -17,7 +17,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def documented_commands() -> list[str]:
-    """Every `lab ...` in a code block or between backticks that has no placeholder."""
+    """Every ``lab ...`` in a code block or between backticks that has no placeholder."""
     found = set()
     for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("source/*/README.md")):
         text = path.read_text()

@@ -28,8 +28,8 @@ class WarpRng:
             out[env] = wp.randf(rng, low, high)
             state[env] = rng
 
-    A thread that is masked out leaves its state alone. So the stream of environment `i` depends only on the seed, on
-    `i` and on its own draws: not on the number of environments, on the resets of others, or on graph capture, whose
+    A thread that is masked out leaves its state alone. So the stream of environment ``i`` depends only on the seed, on
+    ``i`` and on its own draws: not on the number of environments, on the resets of others, or on graph capture, whose
     replays go on drawing new numbers.
 
     Args:

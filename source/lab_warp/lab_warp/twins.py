@@ -1,7 +1,7 @@
 """Warp twins of torch terms: which kernel code stands for which term.
 
-A package announces the modules that register its twins in its `pyproject.toml`, so that they are imported only where a
-Warp environment is built:
+A package announces the modules that register its twins in its ``pyproject.toml``, so that they are imported only where
+a Warp environment is built:
 
     [project.entry-points."lab.twins"]
     lab_tasks = "lab_tasks.twins"

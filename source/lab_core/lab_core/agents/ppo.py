@@ -61,6 +61,6 @@ class PPOCfg(AgentCfg):
     value_loss_coef: float = 1.0
     """Weight of the value loss beside the policy loss."""
     use_clipped_value_loss: bool = True
-    """Hold the change of values in an update within `clip_param`."""
+    """Hold the change of values in an update within ``clip_param``."""
     max_grad_norm: float = 1.0
     """Longer gradients are scaled down to this norm."""

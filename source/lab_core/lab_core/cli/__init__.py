@@ -1,4 +1,4 @@
-"""The `lab` command and its helpers."""
+"""The ``lab`` command and its helpers."""
 
 from __future__ import annotations
 

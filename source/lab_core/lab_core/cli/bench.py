@@ -1,4 +1,4 @@
-"""`lab bench`: how long a step takes, and where the time goes."""
+"""``lab bench``: how long a step takes, and where the time goes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class BenchOptions(EnvironmentOptions):
-    """Options of `lab bench`, before those of the environment."""
+    """Options of ``lab bench``, before those of the environment."""
 
     steps: int = 200
     """Steps to time."""
@@ -31,7 +31,7 @@ class BenchOptions(EnvironmentOptions):
 
 @dataclass(kw_only=True)
 class BenchArguments(BenchOptions):
-    """All options of `lab bench`."""
+    """All options of ``lab bench``."""
 
     env: Any
 

@@ -1,4 +1,4 @@
-"""The `lab` command: finds its sub-commands in the installed packages and runs one."""
+"""The ``lab`` command: finds its sub-commands in the installed packages and runs one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ COMMANDS = EntryPointGroup("lab.commands", "command")
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell."""
 UNREAD = 141
-"""Exit code when nobody reads the output any more, as after `lab list | head -1`; as of a shell."""
+"""Exit code when nobody reads the output any more, as after ``lab list | head -1``; as of a shell."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `lab` with `argv` (default: the process's own arguments) and return its exit code.
+    """Run ``lab`` with ``argv`` (default: the process's own arguments) and return its exit code.
 
-    0 success, 1 an error that the user can act upon (`LabError`, printed in one line; all of it with `LAB_DEBUG=1`),
+    0 success, 1 an error that users can act upon (``LabError``, printed in one line; all of it with ``LAB_DEBUG=1``),
     2 a wrong command or option, 130 Ctrl-C, 141 when the reader of its output has gone.
     """
     if "" not in sys.path:  # last, so that `module:function` finds files of the present folder and hides nothing
@@ -77,7 +77,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _is_unread(stream: TextIO) -> bool:
-    """Whether `stream` is a pipe whose reader has gone."""
+    """Whether ``stream`` is a pipe whose reader has gone."""
     try:
         descriptor = stream.fileno()
     except OSError:  # not a file

@@ -1,4 +1,4 @@
-"""Messages and tables of the `lab` command: coloured on a terminal, plain and unwrapped elsewhere."""
+"""Messages and tables of the ``lab`` command: coloured on a terminal, plain and unwrapped elsewhere."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rich.text import Text
 
 
 def print_error(message: str) -> None:
-    """Print `message` in red on standard error."""
+    """Print ``message`` in red on standard error."""
     _print_to_stderr(f"error: {message}", "bold red")
 
 
 def print_warning(message: str) -> None:
-    """Print `message` in yellow on standard error."""
+    """Print ``message`` in yellow on standard error."""
     _print_to_stderr(f"warning: {message}", "yellow")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print `rows` below `columns`; without a terminal one line per row, in aligned columns."""
+    """Print ``rows`` below ``columns``; without a terminal one line per row, in aligned columns."""
     console = Console()
     if console.is_terminal:
         table = Table(*columns)

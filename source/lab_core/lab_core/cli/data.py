@@ -1,4 +1,4 @@
-"""`lab data`: look at recordings, put them together, take them apart, check them."""
+"""``lab data``: look at recordings, put them together, take them apart, check them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Options = TypeVar("Options")
 
 @dataclass(kw_only=True)
 class InfoOptions:
-    """Options of `lab data info`."""
+    """Options of ``lab data info``."""
 
     name: str | None = None
     """Which recording of a folder that holds several."""
@@ -34,7 +34,7 @@ class InfoOptions:
 
 @dataclass(kw_only=True)
 class CheckOptions:
-    """Options of `lab data check`."""
+    """Options of ``lab data check``."""
 
     name: str | None = None
     """Which recording of a folder that holds several."""
@@ -42,7 +42,7 @@ class CheckOptions:
 
 @dataclass(kw_only=True)
 class MergeOptions:
-    """Options of `lab data merge`."""
+    """Options of ``lab data merge``."""
 
     output: Path | None = None
     """The new file."""
@@ -50,7 +50,7 @@ class MergeOptions:
 
 @dataclass(kw_only=True)
 class SplitOptions:
-    """Options of `lab data split`."""
+    """Options of ``lab data split``."""
 
     name: str | None = None
     """Which recording of a folder that holds several."""
@@ -64,12 +64,12 @@ class SplitOptions:
 
 @dataclass(kw_only=True)
 class PlotOptions:
-    """Options of `lab data plot`."""
+    """Options of ``lab data plot``."""
 
     name: str | None = None
     """Which recording of a folder that holds several."""
     key: str = "actions"
-    """What to draw; `lab data info` lists all keys."""
+    """What to draw; ``lab data info`` lists all keys."""
     episodes: tuple[int, ...] = (0,)
     """Numbers of the episodes."""
     output: Path = Path("plot.png")

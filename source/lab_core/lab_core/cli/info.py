@@ -1,4 +1,4 @@
-"""`lab info`: what this machine and installation offer."""
+"""``lab info``: what this machine and installation offer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LIBRARIES = ("torch", "warp-lang", "newton", "mujoco", "mujoco-warp", "rsl-rl-l
 
 @dataclass(kw_only=True)
 class InfoArgs:
-    """`lab info` has no options."""
+    """``lab info`` has no options."""
 
 
 def main(argv: list[str]) -> int:
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
 
 
 def collect(probes: dict[str, Callable[[], dict[str, str]]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Rows and warnings of `probes`. One that fails, or warns, adds a warning and stops nothing."""
+    """Rows and warnings of ``probes``. One that fails, or warns, adds a warning and stops nothing."""
     rows: list[tuple[str, str]] = []
     problems: list[str] = []
     for name, probe in probes.items():
@@ -51,7 +51,7 @@ def collect(probes: dict[str, Callable[[], dict[str, str]]]) -> tuple[list[tuple
 
 
 def lab_versions() -> dict[str, str]:
-    """Versions of `lab_core` and of every installed package that builds on it."""
+    """Versions of ``lab_core`` and of every installed package that builds on it."""
     found = {}
     for distribution in importlib.metadata.distributions():
         needed = {re.split(r"[^\w.-]", requirement)[0].replace("-", "_") for requirement in distribution.requires or []}

@@ -1,4 +1,4 @@
-"""`lab list`: which tasks are installed."""
+"""``lab list``: which tasks are installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab_core.registry import get_task, task_ids, task_package
 
 @dataclass(kw_only=True)
 class ListArgs:
-    """Options of `lab list`."""
+    """Options of ``lab list``."""
 
     keyword: str = ""
     """Show only tasks with this in their id or description (upper or lower case)."""

@@ -42,14 +42,15 @@ Args = TypeVar("Args")
 
 
 def parse(default_args: Args, argv: Sequence[str], prog: str, description: str) -> Args:
-    """A copy of dataclass `default_args` changed by the options in `argv`.
+    """A copy of dataclass ``default_args`` changed by the options in ``argv``.
 
-    Every field of every nested config has an option, in `-` or `_` spelling: `--env.scene.num-envs 64`,
-    `--env.rewards.alive.weight 2.0`, `--env.scene.gravity 0 0 -1.6`, `--env.terrain.parts.0.size 8`. `None` switches
-    off a term or another optional part: `--env.rewards.alive None`. What has no simple declared type (entries of
-    `params`, functions, parts that are `None`) is read as YAML, functions and classes as `module:name`.
+    Every field of every nested config has an option, in ``-`` or ``_`` spelling: ``--env.scene.num-envs 64``,
+    ``--env.rewards.alive.weight 2.0``, ``--env.scene.gravity 0 0 -1.6``, ``--env.terrain.parts.0.size 8``. ``None``
+    switches off a term or another optional part: ``--env.rewards.alive None``. What has no simple declared type
+    (entries of
+    ``params``, functions, parts that are ``None``) is read as YAML, functions and classes as ``module:name``.
 
-    A wrong option or value ends the process with exit code 2 and a message that names the nearest options; `--help`
+    A wrong option or value ends the process with exit code 2 and a message that names the nearest options; ``--help``
     prints all of them and ends it with 0.
     """
     args, argv = _switch_off_parts(copy.deepcopy(default_args), list(argv))
@@ -60,7 +61,7 @@ def parse(default_args: Args, argv: Sequence[str], prog: str, description: str) 
         return tyro.cli(
             type(args),
             prog=prog,
-            description=description,
+            description=_shown_text(description),
             args=argv,
             default=args,
             registry=registry,
@@ -69,7 +70,7 @@ def parse(default_args: Args, argv: Sequence[str], prog: str, description: str) 
 
 
 def _switch_off_parts(args: Args, argv: list[str]) -> tuple[Args, list[str]]:
-    """Carry out each `--path None` that removes a whole part, which tyro knows only as a group of options."""
+    """Carry out each ``--path None`` that removes a whole part, which tyro knows only as a group of options."""
     rest: list[str] = []
     while argv:
         option, separator, value = argv[0].partition("=")
@@ -82,7 +83,7 @@ def _switch_off_parts(args: Args, argv: list[str]) -> tuple[Args, list[str]]:
 
 
 def _switch_off(args: Any, option: str) -> bool:
-    """Set the part that `option` names to `None`; false if it names none that may be `None`."""
+    """Set the part that ``option`` names to ``None``; false if it names none that may be ``None``."""
     container, key, value, declared = None, None, args, Any
     for name in option.removeprefix("--").split("."):
         keys = {str(key).replace("_", "-"): key for key in _entries(value)}
@@ -134,7 +135,7 @@ class _Options:
 
 
 def _has_options(value: Any, declared: Any) -> bool:
-    """Whether the entries of `value` have options of their own, instead of one option for the whole."""
+    """Whether the entries of ``value`` have options of their own, instead of one option for the whole."""
     if is_dataclass_instance(value):
         return True
     if isinstance(value, dict):  # `float | dict[str, float]` is one option: it may become a number
@@ -145,7 +146,7 @@ def _has_options(value: Any, declared: Any) -> bool:
 
 
 def _entries(part: Any) -> dict[Any, Any]:
-    """What the constructor of dataclass `part` takes, or what dict or sequence `part` holds; empty for others."""
+    """What the constructor of dataclass ``part`` takes, or what dict or sequence ``part`` holds; empty for others."""
     if is_dataclass_instance(part):
         return {name: getattr(part, name) for name in field_names(type(part))}
     if isinstance(part, dict):
@@ -154,7 +155,7 @@ def _entries(part: Any) -> dict[Any, Any]:
 
 
 def _is_simple(declared: Any) -> bool:
-    """Whether tyro reads values of type `declared` as we would."""
+    """Whether tyro reads values of type ``declared`` as we would."""
     origin = typing.get_origin(declared)
     if origin in (Literal, Annotated):
         return True
@@ -166,7 +167,7 @@ def _is_simple(declared: Any) -> bool:
 
 
 def _fits(value: Any, declared: Any) -> bool:
-    """Whether `value` is of type `declared` as it is; tyro is strict about defaults."""
+    """Whether ``value`` is of type ``declared`` as it is; tyro is strict about defaults."""
     try:
         return value is not MISSING and repr(coerce(value, declared, "")) == repr(value)
     except ConfigError:
@@ -177,7 +178,7 @@ def _fits(value: Any, declared: Any) -> bool:
 
 
 def _yaml_type(declared: Any, current: Any) -> Any:
-    """A type for tyro whose values are YAML, checked against annotation `declared`."""
+    """A type for tyro whose values are YAML, checked against annotation ``declared``."""
     if declared in (Any, object):
         declared = _inferred(current)
     return Annotated[
@@ -193,14 +194,14 @@ def _yaml_type(declared: Any, current: Any) -> Any:
 
 
 def _inferred(current: Any) -> Any:
-    """The type that an undeclared value keeps. Numbers stay free: `(0, 1)` may become `(-0.5, 0.5)`."""
+    """The type that an undeclared value keeps. Numbers stay free: ``(0, 1)`` may become ``(-0.5, 0.5)``."""
     if isinstance(current, (bool, str, enum.Enum)):
         return type(current)
     return Callable if callable(current) else Any
 
 
 def _read(tokens: list[str], declared: Any, current: Any) -> Any:
-    """The value that `tokens` mean in place of `current`. Raises `ValueError`, as tyro expects, if it does not fit."""
+    """The value that ``tokens`` mean for ``current``. Raises ``ValueError``, as tyro asks, if it is wrong."""
     values = [None if token == "None" else _yaml_value(token) for token in tokens]
     forms: list[Any] = [values]
     if len(values) == 1:
@@ -226,7 +227,7 @@ def _yaml_value(token: str) -> Any:
 
 
 def _like(value: Any, current: Any) -> Any:
-    """`value` with the kind of sequence and of numbers that `current` has, where nothing is lost by it."""
+    """``value`` with the kind of sequence and of numbers that ``current`` has, where nothing is lost by it."""
     if isinstance(current, float) and type(value) is int:
         return float(value)
     if isinstance(current, (list, tuple)) and isinstance(value, (list, tuple)):
@@ -252,7 +253,7 @@ def _field_help(cls: type, name: str) -> str | None:
 
 @functools.cache
 def _own_field_help(cls: type) -> dict[str, str]:
-    """The string below each field in the body of `cls`."""
+    """The string below each field in the body of ``cls``."""
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     except (OSError, TypeError, SyntaxError):
@@ -266,5 +267,10 @@ def _own_field_help(cls: type) -> dict[str, str]:
                 and isinstance(below.value, ast.Constant)
                 and isinstance(below.value.value, str)
             ):
-                texts[statement.target.id] = inspect.cleandoc(below.value.value)
+                texts[statement.target.id] = _shown_text(inspect.cleandoc(below.value.value))
     return texts
+
+
+def _shown_text(docstring: str) -> str:
+    """Code in single backticks, as people read it on a terminal."""
+    return docstring.replace("``", "`")

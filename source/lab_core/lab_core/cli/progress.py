@@ -14,9 +14,9 @@ LINE_INTERVAL = 10.0
 
 
 class ProgressDisplay:
-    """Shows how much of `total` is done. Use it as a context manager.
+    """Shows how much of ``total`` is done. Use it as a context manager.
 
-    `what` names the things that are counted, e.g. `"episodes"`.
+    ``what`` names the things that are counted, e.g. ``"episodes"``.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ProgressDisplay:
         self._task = self._bar.add_task("", total=total, note="")
 
     def update(self, done: int, note: str = "") -> None:
-        """Show that `done` of the total are done; `note` is shown beside it. Cheap enough for every step."""
+        """Show that ``done`` of the total are done; ``note`` is shown beside it. Cheap enough for every step."""
         if self.console.is_terminal:
             self._bar.update(self._task, completed=done, note=note)
             return

@@ -1,4 +1,4 @@
-"""`lab record`: episodes of a task as HDF5 files."""
+"""``lab record``: episodes of a task as HDF5 files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class RecordOptions(EnvironmentOptions):
-    """Options of `lab record`, before those of the environment."""
+    """Options of ``lab record``, before those of the environment."""
 
     policy: str = "random"
-    """random (uniform in -1 .. 1), zero, demo (the one that comes with the task), FILE.onnx (from `lab export`), or
+    """random (uniform in -1 .. 1), zero, demo (the one that comes with the task), FILE.onnx (from ``lab export``), or
     module:function, called with the environment and its observations."""
     action_noise: float = 0.0
     """Standard deviation of normal noise added to the policy's actions."""
@@ -56,7 +56,7 @@ class RecordOptions(EnvironmentOptions):
 
 @dataclass(kw_only=True)
 class RecordArguments(RecordOptions):
-    """All options of `lab record`."""
+    """All options of ``lab record``."""
 
     env: Any
 

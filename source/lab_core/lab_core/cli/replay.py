@@ -1,4 +1,4 @@
-"""`lab replay`: does a recording repeat?"""
+"""``lab replay``: does a recording repeat?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MISMATCHES_SHOWN = 5
 
 @dataclass(kw_only=True)
 class ReplayOptions:
-    """Options of `lab replay`."""
+    """Options of ``lab replay``."""
 
     name: str | None = None
     """Which recording of a folder that holds several."""

@@ -1,4 +1,4 @@
-"""`lab bench`, and the timing of stages behind it."""
+"""``lab bench``, and the timing of stages behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `lab` command and its sub-commands `list` and `info`."""
+"""The ``lab`` command and its sub-commands ``list`` and ``info``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def plugin(tmp_path, monkeypatch):
 
 
 def test_modules_of_the_present_folder_are_found_last(plugin, tmp_path):
-    """As by `--policy module:function`; the installed command itself does not look there."""
+    """As by ``--policy module:function``; the installed command itself does not look there."""
     (tmp_path / "cli_own.py").write_text("print('found')")
     (tmp_path / "colorsys.py").write_text("raise AssertionError('hides the library')")
     code = (
@@ -186,7 +186,7 @@ def test_info_survives_a_machine_without_anything(monkeypatch, capsys):
 
 
 class TestReaderGone:
-    """The output goes into a pipe that nobody reads any more, as after `lab ... | head -1`."""
+    """The output goes into a pipe that nobody reads any more, as after ``lab ... | head -1``."""
 
     @pytest.mark.parametrize("unbuffered", ["", "1"])
     @pytest.mark.parametrize(

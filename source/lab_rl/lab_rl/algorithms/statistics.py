@@ -62,7 +62,7 @@ class EpisodeStatistics(Stateful):
 
 
 def _at(total: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """`total[index]` along time, 0 where the index is -1."""
+    """``total[index]`` along time, 0 where the index is -1."""
     shape = index.shape
     index = index.reshape(-1, total.shape[1])
     return torch.where(index < 0, 0.0, total.gather(0, index.clamp(min=0))).reshape(shape)
@@ -79,7 +79,7 @@ class StepLogs:
         self._steps: dict[tuple[str, ...], list[tuple[Mapping[str, torch.Tensor], torch.Tensor]]] = {}
 
     def add(self, log: Mapping[str, torch.Tensor], reset_count: torch.Tensor) -> None:
-        """Keeps the `log` of a step (0-d each, owned by the receiver) in which `reset_count` (0-d) worlds reset."""
+        """Keeps the ``log`` of a step (0-d each, owned by the receiver) in which ``reset_count`` (0-d) worlds reset."""
         if log:
             self._steps.setdefault(tuple(log), []).append((log, reset_count))
 

@@ -1,1 +1,1 @@
-"""Sub-commands of `lab`."""
+"""Sub-commands of ``lab``."""

@@ -14,7 +14,7 @@ from lab_rl.cli import options
 
 @dataclass(kw_only=True)
 class ExportOptions:
-    """Options of `lab export`."""
+    """Options of ``lab export``."""
 
     checkpoint: Path | None = None
     """Checkpoint, or run for its latest one. Without it: the run that is given, or the task's latest run in LOGS."""

@@ -63,9 +63,9 @@ def trained_policy(spec: TaskSpec, checkpoint: Path | None, logs: Path, algorith
 
 
 def play_env_cfg(spec: TaskSpec, run: RunCfg | None, argv: Sequence[str] = ()) -> Any:
-    """The task's environment for watching, with the changes that `run` made to the task's training environment.
+    """The task's environment for watching, with the changes that ``run`` made to the task's training environment.
 
-    With `--no-play-config` in `argv`: the environment as in training.
+    With ``--no-play-config`` in ``argv``: the environment as in training.
     """
     if "--no-play-config" in argv:
         return copy.deepcopy(run.env) if run else spec.make_env_cfg()

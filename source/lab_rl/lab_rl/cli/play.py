@@ -38,7 +38,7 @@ class PlayOptions(EnvironmentOptions):
     """Checkpoint, or run for its latest one. Without it: the latest run of the task in LOGS."""
     policy: str = "trained"
     """trained: that of CHECKPOINT; demo: the one that comes with the task; zero: no action; random: uniform in -1 .. 1;
-    FILE.onnx (from `lab export`); or module:function, called with the environment and its observations."""
+    FILE.onnx (from ``lab export``); or module:function, called with the environment and its observations."""
     video: str = "none"
     """File for a video instead of the web page; auto (or --video alone): videos/play.mp4 in the run folder."""
     video_length: int = 300
@@ -61,7 +61,7 @@ class PlayOptions(EnvironmentOptions):
 
 @dataclass(kw_only=True)
 class PlayArguments(PlayOptions):
-    """All options of `lab play`."""
+    """All options of ``lab play``."""
 
     env: Any
 
@@ -151,7 +151,7 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
 
 
 def _fix_command(task: str, env: RLEnv, values: Sequence[float], console: Console) -> None:
-    """Lets all environments follow `values`: one number per component of the task's commands, in order."""
+    """Lets all environments follow ``values``: one number per component of the task's commands, in order."""
     from lab_core.mdp import settable_commands
 
     terms = settable_commands(env)
@@ -171,7 +171,7 @@ def _fix_command(task: str, env: RLEnv, values: Sequence[float], console: Consol
 
 
 def _watch(env: RLEnv, policy: Callable[[], torch.Tensor], args: PlayArguments, console: Console) -> None:
-    """Shows it on a web page, until Ctrl-C or for `args.steps` steps."""
+    """Shows it on a web page, until Ctrl-C or for ``args.steps`` steps."""
     from lab_core.mdp import settable_commands
     from lab_rl.play.watch import watch
 

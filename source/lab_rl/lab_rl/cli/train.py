@@ -49,14 +49,14 @@ class TrainOptions(EnvironmentOptions):
     video_length: int = 300
     """Length of the clip in environment steps."""
     play_config: bool = False
-    """Train in the environment that `lab play` uses."""
+    """Train in the environment that ``lab play`` uses."""
     deterministic: bool = False
     """Make GPU runs repeat bit for bit, about 16 times slower. CPU runs always repeat."""
 
 
 @dataclass(kw_only=True)
 class TrainArguments(TrainOptions):
-    """All options of `lab train`."""
+    """All options of ``lab train``."""
 
     env: Any
     agent: Any

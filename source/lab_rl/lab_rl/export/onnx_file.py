@@ -63,7 +63,7 @@ def export_onnx(trained: TrainedPolicy, policy: Policy, path: Path) -> dict[str,
 
 
 def check_path(path: Path) -> None:
-    """Raises `LabError` unless `path` can be the name of an exported policy."""
+    """Raises ``LabError`` unless ``path`` can be the name of an exported policy."""
     if path.suffix != ".onnx":
         raise LabError(f"An exported policy must end in .onnx, got {path.name!r}.")
 

@@ -41,7 +41,7 @@ class Checkpoint:
         return self.runner["iteration"]
 
     def check(self, path: Path, task: str, env: RLEnv) -> None:
-        """Raises `CheckpointError` when this checkpoint, read from `path`, is not of `task` or of other terms."""
+        """Raises ``CheckpointError`` when this checkpoint, read from ``path``, is not of ``task`` or of other terms."""
         if task != self.task:
             raise CheckpointError(f"{path} is a checkpoint of {self.task}, not of {task}.")
         terms = observation_terms(env)
@@ -51,7 +51,7 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes `checkpoint`; equal checkpoints give equal bytes.
+    """Writes ``checkpoint``; equal checkpoints give equal bytes.
 
     Raises:
         LabError: The file cannot be written.
@@ -64,7 +64,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: Path) -> Checkpoint:
     """Reads a checkpoint; its tensors are on the CPU.
 
-    Reading executes nothing in the file. Resuming imports what changed settings of terms name, as `config.yaml` does.
+    Reading executes nothing in the file. Resuming imports what changed settings of terms name, as ``config.yaml`` does.
 
     Raises:
         CheckpointError: The file is damaged, is something else, or is of another format version.

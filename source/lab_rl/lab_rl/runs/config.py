@@ -14,13 +14,13 @@ from lab_core.errors import ConfigError
 
 @dataclass(kw_only=True)
 class RunCfg:
-    """Everything that decides what a run does; `config.yaml` in its folder."""
+    """Everything that decides what a run does; ``config.yaml`` in its folder."""
 
     task: str = MISSING
     device: str = MISSING
-    """Torch device, such as `cuda:0`."""
+    """Torch device, such as ``cuda:0``."""
     frontend: str = "torch"
-    """What runs the environment; see `lab_core.envs.make_env`."""
+    """What runs the environment; see ``lab_core.envs.make_env``."""
     env: RLEnvCfg = MISSING
     agent: AgentCfg = MISSING
     """Settings of the algorithm; they say which one."""
@@ -32,7 +32,7 @@ class RunCfg:
 
 
 def load_run_cfg(path: Path) -> RunCfg:
-    """The configuration in the `config.yaml` of a run.
+    """The configuration in the ``config.yaml`` of a run.
 
     Raises:
         ConfigError: The file cannot be read, or holds something else.

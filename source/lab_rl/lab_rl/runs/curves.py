@@ -1,4 +1,4 @@
-"""`curves.png`: the course of a run in one picture."""
+"""``curves.png``: the course of a run in one picture."""
 
 from __future__ import annotations
 

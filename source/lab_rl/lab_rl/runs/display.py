@@ -22,7 +22,7 @@ LINE_INTERVAL = 10.0
 
 
 class TrainingDisplay:
-    """Shows the progress from iteration `start` to `total`. Use it as a context manager."""
+    """Shows the progress from iteration ``start`` to ``total``. Use it as a context manager."""
 
     def __init__(self, console: Console, start: int, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
@@ -112,12 +112,12 @@ def show_result(console: Console, task: str, run: RunFolder, result: TrainingRes
 
 
 def number(value: float | None) -> str:
-    """`value` with two decimals, a dash for None."""
+    """``value`` with two decimals, a dash for None."""
     return "-" if value is None else f"{value:.2f}"
 
 
 def duration(seconds: float) -> str:
-    """`75` gives `1 min 15 s`."""
+    """``75`` gives ``1 min 15 s``."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

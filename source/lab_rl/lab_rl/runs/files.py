@@ -9,10 +9,10 @@ from lab_core.errors import LabError
 
 
 def write_file(path: Path, data: bytes | str) -> None:
-    """Writes `data` to a hidden file beside `path` and gives it that name: readers never see a part.
+    """Writes ``data`` to a hidden file beside ``path`` and gives it that name: readers never see a part.
 
     Raises:
-        LabError: The file cannot be written (no permission, disk full, ...). An older file `path` is untouched.
+        LabError: The file cannot be written (no permission, disk full, ...). An older file ``path`` is untouched.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:

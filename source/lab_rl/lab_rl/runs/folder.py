@@ -1,4 +1,4 @@
-"""The folder of one run, `<logs>/<task>/<time>[_<name>]/`, and finding runs and checkpoints."""
+"""The folder of one run, ``<logs>/<task>/<time>[_<name>]/``, and finding runs and checkpoints."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path, name: str | None = None) -> RunFolder:
-        """Makes a new folder below `root`, named by the local time.
+        """Makes a new folder below ``root``, named by the local time.
 
         Raises:
-            LabError: It cannot be written, or `name` cannot be part of a file name.
+            LabError: It cannot be written, or ``name`` cannot be part of a file name.
         """
         if name and not re.fullmatch(r"[\w.+-]+", name):
             raise LabError(f"A run's name may have letters, digits and . _ + -, got {name!r}.")
@@ -44,7 +44,7 @@ class RunFolder:
         return run
 
     def mark_latest(self) -> None:
-        """Points the link `latest` beside the folder to it, where the file system has links."""
+        """Points the link ``latest`` beside the folder to it, where the file system has links."""
         partial = self.path.with_name(".latest.partial")
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -76,7 +76,7 @@ class RunFolder:
         return self.path / "videos"
 
     def checkpoint(self, iteration: int) -> Path:
-        """The file of the networks after `iteration` iterations."""
+        """The file of the networks after ``iteration`` iterations."""
         return self.checkpoints / f"{iteration}.pt"
 
     def latest_checkpoint(self) -> Path | None:
@@ -84,7 +84,7 @@ class RunFolder:
         return max(self._numbered_checkpoints(), key=lambda path: int(path.stem), default=None)
 
     def set_aside_checkpoints(self, after: int) -> list[Path]:
-        """Renames checkpoints beyond iteration `after` to `<iteration>.pt.superseded`, so that none is the latest.
+        """Renames checkpoints beyond iteration ``after`` to ``<iteration>.pt.superseded``, so that none is the latest.
 
         Returns:
             The new paths.
@@ -120,7 +120,7 @@ def _algorithm_of(run: RunFolder) -> str:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint that a user means by `path`: a checkpoint, or a run folder for its latest one.
+    """The checkpoint that a user means by ``path``: a checkpoint, or a run folder for its latest one.
 
     Raises:
         LabError: There is none; the message says what is there.
@@ -139,7 +139,7 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def run_of(checkpoint: Path) -> RunFolder:
-    """The run that `checkpoint` lies in.
+    """The run that ``checkpoint`` lies in.
 
     Raises:
         LabError: It lies elsewhere, so that its configuration is not known.

@@ -1,4 +1,4 @@
-"""`progress.jsonl`: one line of numbers per iteration."""
+"""``progress.jsonl``: one line of numbers per iteration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab_rl.runs.files import write_file
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:
-    """The rows of `path` in order, [] if there is none. A last line that was cut off by a crash is left out."""
+    """The rows of ``path`` in order, [] if there is none. A last line that was cut off by a crash is left out."""
     if not path.is_file():
         return []
     rows = []
@@ -24,7 +24,7 @@ def read_progress(path: Path) -> list[dict[str, Any]]:
 
 
 class ProgressFile:
-    """Appends rows to `path`; rows beyond `iteration`, of a run that went further before it was resumed, go away."""
+    """Appends rows to ``path``; rows beyond ``iteration``, of a run that went further before it resumed, go away."""
 
     def __init__(self, path: Path, iteration: int = 0) -> None:
         self.rows = [row for row in read_progress(path) if row["iteration"] <= iteration]
@@ -37,7 +37,7 @@ class ProgressFile:
         return self.rows[-1]["elapsed_s"] if self.rows else 0.0
 
     def add(self, row: dict[str, Any]) -> None:
-        """Appends a row with at least `iteration` and `elapsed_s`.
+        """Appends a row with at least ``iteration`` and ``elapsed_s``.
 
         Raises:
             LabError: It cannot be written.

@@ -10,7 +10,7 @@ from typing import Self
 
 
 class StopSignal:
-    """Within the context, the first Ctrl-C (or SIGTERM) only sets `requested`; the second one interrupts as usual.
+    """Within the context, the first Ctrl-C (or SIGTERM) only sets ``requested``; the second one interrupts as usual.
 
     Args:
         notify: Called at the first one.

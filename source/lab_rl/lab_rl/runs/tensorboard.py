@@ -9,7 +9,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 
 class EventFile:
-    """Writes scalars to `folder`; the step axis is the iteration. Points after `iteration` of earlier files go away."""
+    """Writes scalars to ``folder``; the axis is the iteration. Points after ``iteration`` of earlier files go away."""
 
     def __init__(self, folder: Path, iteration: int = 0) -> None:
         self._writer = SummaryWriter(str(folder), purge_step=iteration + 1 if iteration else None)

@@ -24,7 +24,7 @@ def observation_terms(env: RLEnv) -> dict[str, Terms]:
 
 
 def action_terms(env: RLEnv) -> Terms:
-    """The action terms. A direct environment has one, named `actions`."""
+    """The action terms. A direct environment has one, named ``actions``."""
     manager = getattr(env, "action_manager", None)
     if manager is None:
         shape: Any = env.single_action_space.shape

@@ -36,7 +36,7 @@ class TrainedPolicy:
 
 
 def load_trained(path: Path) -> TrainedPolicy:
-    """The policy that a user means by `path`: a checkpoint within a run, or a run for its latest one.
+    """The policy that a user means by ``path``: a checkpoint within a run, or a run for its latest one.
 
     Raises:
         LabError: There is none, or it cannot be read.

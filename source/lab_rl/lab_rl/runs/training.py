@@ -57,11 +57,11 @@ def train(
     video: Path | None = None,
     video_steps: int = 300,
 ) -> TrainingResult:
-    """Trains in the folder `run`, which exists.
+    """Trains in the folder ``run``, which exists.
 
     Args:
-        cfg: What to train. `cfg.agent.max_iterations` counts from the beginning of the run; `cfg.env.seed` is the seed
-            of all of it, and the run's `config.yaml` says which one was drawn for -1.
+        cfg: What to train. ``cfg.agent.max_iterations`` counts from the start of the run; ``cfg.env.seed`` is the seed
+            of all of it, and the run's ``config.yaml`` says which one was drawn for -1.
         run: Where to.
         console: Shows the progress.
         checkpoint: A checkpoint of this run to go on from. None: a new run, whose folder goes away again if the
@@ -232,7 +232,7 @@ class _Session:
         return video
 
     def _write_versions(self) -> None:
-        """Appends to `versions.json`: one entry for the start of the run and one for every time it was resumed."""
+        """Appends to ``versions.json``: one entry for the start of the run and one for every time it was resumed."""
         entries = json.loads(self.run.versions.read_text()) if self.start else []
         entries.append({"from_iteration": self.start, **versions()})
         write_file(self.run.versions, json.dumps(entries, indent=2) + "\n")

@@ -19,7 +19,7 @@ from lab_rl.algorithms.ppo.finite import NonFiniteError
 
 @dataclass(kw_only=True)
 class CountingEnvCfg(DirectRLEnvCfg):
-    """Reward 1; the observation is the age of the episode; even worlds die at `death_age`, odd ones live on."""
+    """Reward 1; the observation is the age of the episode; even worlds die at ``death_age``, odd ones live on."""
 
     num_actions: int = 1
     num_observations: int = 1

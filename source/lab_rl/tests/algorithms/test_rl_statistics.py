@@ -68,7 +68,7 @@ def test_buffers_keep_their_addresses():
 
 def test_nothing_is_computed_that_torch_refuses_in_a_deterministic_run():
     class RefuseSumsOverTime(TorchDispatchMode):
-        """Raises where `use_deterministic_algorithms` would on a GPU."""
+        """Raises where ``use_deterministic_algorithms`` would on a GPU."""
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             result = func(*args, **(kwargs or {}))

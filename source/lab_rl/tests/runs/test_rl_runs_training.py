@@ -173,7 +173,7 @@ def test_start_that_fails_late_leaves_nothing(run, monkeypatch):
 
 
 def interrupt_in_iteration(monkeypatch, number: int, times: int = 1) -> None:
-    """Presses Ctrl-C `times` times in the given iteration."""
+    """Presses Ctrl-C ``times`` times in the given iteration."""
     iterate = PPORunner.iterate
 
     def interrupted(self):

@@ -23,7 +23,7 @@ Find full-mesh models of robots. Nothing is downloaded.
 
 @dataclass(kw_only=True)
 class AssetsArgs:
-    """Options of `lab assets`."""
+    """Options of ``lab assets``."""
 
     menagerie: Path | None = None
     """Checkout of the MuJoCo menagerie, instead of the one that LAB_MENAGERIE names."""

@@ -1,4 +1,4 @@
-"""Finds host synchronisations in code that runs eagerly (`LAB_SYNC_DEBUG=1`)."""
+"""Finds host synchronisations in code that runs eagerly (``LAB_SYNC_DEBUG=1``)."""
 
 from __future__ import annotations
 

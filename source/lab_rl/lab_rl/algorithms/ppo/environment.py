@@ -25,7 +25,7 @@ class RslRlEnv(VecEnv):
         clip_actions: Largest absolute action that the environment receives.
 
     Raises:
-        LabError: `env` is wrapped or of another kind, or a group does not exist or is not one tensor (N, D).
+        LabError: ``env`` is wrapped or of another kind, or a group does not exist or is not one tensor (N, D).
     """
 
     def __init__(self, env: RLEnv, groups: Iterable[str] | None = None, clip_actions: float | None = None) -> None:
@@ -65,7 +65,7 @@ class RslRlEnv(VecEnv):
         return self._pack(self.env.get_observations())
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """Steps all worlds with `actions` (N, A).
+        """Steps all worlds with ``actions`` (N, A).
 
         Returns:
             Observations; reward (N,); done (N,) int64; the environment's extras.

@@ -38,12 +38,12 @@ def rollout_tensors(alg: PPO, rewards: torch.Tensor, last: TensorDict) -> list[t
 
 
 def observation_tensors(observations: TensorDict) -> list[tuple[str, torch.Tensor]]:
-    """Name and values of every group of `observations` (T, N, ...)."""
+    """Name and values of every group of ``observations`` (T, N, ...)."""
     return [(_group_name(str(group)), observations.get(group)) for group in observations.keys()]
 
 
 def describe(name: str, values: torch.Tensor, env: RLEnv) -> str:
-    """Says where `values` (T, N, ...) are not finite. It reads them on the host."""
+    """Says where ``values`` (T, N, ...) are not finite. It reads them on the host."""
     bad = ~values.isfinite().cpu().reshape(*values.shape[:2], -1)
     worlds = bad.any(-1)
     ids = worlds.any(0).nonzero().flatten().tolist()
@@ -62,7 +62,7 @@ def _group_name(group: str) -> str:
 
 
 def _observation_terms(group_name: str, columns: list[int], env: RLEnv) -> list[str]:
-    """The terms that `columns` of an observation group belong to; none for other values."""
+    """The terms that ``columns`` of an observation group belong to; none for other values."""
     names, start = [], 0
     for group, terms in observation_terms(env).items():
         if _group_name(group) == group_name:

@@ -17,7 +17,7 @@ RSL_RL_VERSION = "5.5.1"
 
 
 def rsl_rl_cfg(cfg: PPOCfg) -> dict[str, Any]:
-    """A fresh runner configuration of rsl-rl for `cfg`.
+    """A fresh runner configuration of rsl-rl for ``cfg``.
 
     Raises:
         LabError: Another release of rsl-rl is installed.
@@ -57,7 +57,7 @@ def rsl_rl_cfg(cfg: PPOCfg) -> dict[str, Any]:
 
 
 def check_ppo_cfg(cfg: PPOCfg) -> None:
-    """Raises `ConfigError` naming the first field of `cfg` that has an impossible value."""
+    """Raises ``ConfigError`` naming the first field of ``cfg`` that has an impossible value."""
     for name in ("num_steps_per_env", "max_iterations", "save_interval", "num_learning_epochs", "num_mini_batches"):
         if getattr(cfg, name) < 1:
             raise ConfigError(f"agent.{name} must be at least 1, got {getattr(cfg, name)}.")
