@@ -116,7 +116,7 @@ def test_go2_sags_to_its_published_height(go2):
     assert go2.health().ok
     assert data.root_link_pose_w[:, 2].tolist() == pytest.approx([0.261] * 2, abs=0.005)
     pitch = torch.asin(data.projected_gravity_b[:, 0]).rad2deg()
-    assert pitch.tolist() == pytest.approx([1.5] * 2, abs=0.5)
+    assert pitch.tolist() == pytest.approx([1.5] * 2, abs=0.2)  # 1.32 deg here
     error = (data.joint_pos - data.default_joint_pos).abs().amax(dim=1)
     assert error.tolist() == pytest.approx([0.249] * 2, rel=0.05)
     assert data.applied_effort.abs().amax(dim=1).tolist() == pytest.approx([6.2] * 2, rel=0.05)
