@@ -7,9 +7,11 @@ from lab_core.envs.manager_based_rl_env import ManagerBasedRLEnv, ManagerBasedRL
 from lab_core.envs.observations import Observations, copy_observations, write_observations
 from lab_core.envs.rl_env import RLEnv
 from lab_core.envs.rl_env_cfg import RLEnvCfg
-from lab_core.envs.stage_marks import MarkStage, StageHook
+from lab_core.envs.stages import STEP, MarkStage, run_stages
 
 __all__ = [
+    "STEP",
+    "run_stages",
     "DirectRLEnv",
     "DirectRLEnvCfg",
     "EpisodeLog",
@@ -19,7 +21,6 @@ __all__ = [
     "Observations",
     "RLEnv",
     "RLEnvCfg",
-    "StageHook",
     "check_frontend",
     "copy_observations",
     "frontend_names",

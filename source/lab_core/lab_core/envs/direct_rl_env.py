@@ -33,7 +33,7 @@ class DirectRLEnvCfg(RLEnvCfg):
 class DirectRLEnv(RLEnv):
     """A task as methods; they see masks, never indices.
 
-    A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones`,
+    A subclass writes :meth:`_apply_actions`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones`,
     :meth:`_reset_state` and, if it keeps buffers or logs something, :meth:`_reset_buffers`. The current action is
     ``self.actions`` (N, A). What these methods return may be a live buffer.
 
@@ -75,16 +75,16 @@ class DirectRLEnv(RLEnv):
 
     @abstractmethod
     def _reset_state(self, mask: torch.Tensor) -> None:
-        """Writes a start state into the worlds of ``mask`` (N,) bool, which hold the default state."""
+        """Writes a start state into the environments of ``mask`` (N,) bool, which hold the default state."""
 
     def _reset_buffers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
-        """Clears the task's buffers in the worlds of ``mask`` (N,) bool, which hold the state that the episode starts
-        from: a drawn one, or one from outside. Returns values to log, 0-d each."""
+        """Clears the task's buffers in the environments of ``mask`` (N,) bool, which hold the state that the episode
+        starts from: a drawn one, or one from outside. Returns values to log, 0-d each."""
         del mask
         return {}
 
-    def _process_action(self, actions: torch.Tensor) -> None:
-        actions = self._action_check(actions)
+    def _process_actions(self) -> None:
+        actions = self._action_check(self._given)
         noise = self._noise.get("action")
         self.actions.copy_(noise(actions, self.generator) if noise else actions)
 

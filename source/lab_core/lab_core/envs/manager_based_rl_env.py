@@ -63,13 +63,13 @@ class ManagerBasedRLEnv(RLEnv):
         self.reward_buf = self.reward_manager.reward
         self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
 
-    def _process_action(self, actions: torch.Tensor) -> None:
-        self.action_manager.process_action(actions)
+    def _process_actions(self) -> None:
+        self.action_manager.process_action(self._given)
 
     def _raise_for_invalid_actions(self) -> None:
         self.action_manager.raise_for_invalid()
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         self.action_manager.apply_action()
 
     def _compute_dones(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -18,7 +18,7 @@ from lab_core.config import check_complete
 from lab_core.envs.episode_log import EpisodeLog
 from lab_core.envs.observations import Observations, copy_observations, write_observations
 from lab_core.envs.rl_env_cfg import RLEnvCfg, check_timing
-from lab_core.envs.stage_marks import TORCH_STEP, MarkStage, StageHook, marked_stages
+from lab_core.envs.stages import STEP, MarkStage, run_stages
 from lab_core.errors import LabError
 from lab_core.managers import EventManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
@@ -31,7 +31,7 @@ from lab_core.state import Stateful, lasting_tensors
 
 
 class RLEnv(VectorEnv, Stateful, ABC):
-    """N worlds that are stepped and reset together, with same-step autoreset.
+    """N environments that are stepped and reset together, with same-step autoreset.
 
     Everything that selects environments is a bool mask (N,). Buffers keep their addresses; what :meth:`step` and
     :meth:`reset` return inside dictionaries is an owned copy.
@@ -39,15 +39,14 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}
     _state_fields = ("step_count",)
-    _stages: ClassVar[tuple[StageHook, ...]] = TORCH_STEP
     _state_exclude = (
         *("extras", "final_obs_buf", "physics", "reward_buf"),
-        *("_all", "_np_random", "reset_mask", "_reset_ids"),
+        *("_all", "_np_random", "reset_mask", "_reset_ids", "_given", "_new_observations"),
     )
 
     @lasting_tensors()
     def __init__(self, cfg: RLEnvCfg, device: str | torch.device = "cpu") -> None:
-        """Builds the environment and resets all worlds.
+        """Builds the environment and resets all environments.
 
         Args:
             cfg: The configuration; a deep copy is kept.
@@ -98,6 +97,11 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """(N,) bool, environments of the reset that is under way, or of the latest one."""
         self._reset_ids: torch.Tensor | None = None
         self._observations: Observations = {}
+        self._given = torch.zeros(0)
+        """The action that was handed over."""
+        self._new_observations: Observations = {}
+        """Those of the latest step, which its caller owns."""
+        self._mark: MarkStage | None = None
 
         self._prepare()
         self.event_manager = self._make_event_manager()
@@ -115,6 +119,11 @@ class RLEnv(VectorEnv, Stateful, ABC):
     def recorder_manager(self) -> RecorderHooks:
         """What records this environment; see :meth:`set_recorder`."""
         return self._recorder
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a recorder does anything at its hooks."""
+        return type(self._recorder) is not RecorderHooks
 
     def set_recorder(self, recorder: RecorderHooks) -> None:
         """Lets ``recorder`` follow every step and reset from now on, and the one before no longer; it stays open.
@@ -152,59 +161,41 @@ class RLEnv(VectorEnv, Stateful, ABC):
     def step(
         self, actions: torch.Tensor
     ) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """Advances every world by ``step_dt`` and resets those that are done.
+        """Advances every environment by ``step_dt`` and resets those that are done.
 
-        Order: process the action; record; apply the action; record; physics (all ``decimation`` steps in one call);
-        record; counters; terminations; rewards and metrics; observe the end of the step (``final_obs``); record; reset
-        the done worlds; commands; interval events; observe. Rewards and terminations see the state before the reset and
-        the old command; the returned observations see the state after it.
+        The order is that of :data:`lab_core.envs.stages.STEP`. Rewards and terminations see the state before the reset
+        and the old command; the returned observations see the state after it.
 
         Args:
             actions: (N, A).
 
         Returns:
             Observations; reward (N,); terminated (N,) bool; truncated (N,) bool; extras with ``log`` (values of the
-            latest step in which a world was reset), ``reset_count`` (0-d, worlds reset in this step), ``time_outs``
-            (N,) bool (truncated and not terminated; absent for a finite horizon) and ``final_obs``.
+            latest step in which an environment was reset), ``reset_count`` (0-d, environments reset in this step),
+            ``time_outs`` (N,) bool (truncated and not terminated; absent for a finite horizon) and ``final_obs``.
 
         Raises:
             LabError: the action has the wrong shape, or on a CPU, is not finite.
         """
         with torch.no_grad():
-            self._process_action(actions)
-            self.recorder_manager.record_pre_step()
-            self._apply_action()
-            self.recorder_manager.record_pre_physics()
-            self.physics.step(self.cfg.decimation)
-            self.recorder_manager.record_post_physics()
+            self._take_actions(actions)
+            run_stages(self, STEP, self._mark)
+            return self._results()
 
-            self.episode_length_buf.add_(1)
-            self.step_count += 1
-            self._compute_dones()
-            self._compute_reward()
-
-            reward, terminated, truncated = (
-                buffer.clone() for buffer in (self.reward_buf, self.reset_terminated, self.reset_time_outs)
-            )
-            extras: dict[str, Any] = {}
-            if self.cfg.compute_final_obs:
-                extras["final_obs"] = self.final_obs_buf = self._compute_observations(update_history=False)
-            self.recorder_manager.record_post_step()
-            if not self.cfg.is_finite_horizon:
-                extras["time_outs"] = truncated & ~terminated
-            self.recorder_manager.record_pre_reset(self.reset_buf)
-            self._reset_worlds(self.reset_buf)
-            self.recorder_manager.record_post_reset(self.reset_buf)
-
-            self._compute_commands()
-            self._apply_interval_events()
-            observations = self._compute_observations(update_history=True)
-            write_observations(self._observations, observations)
-            self.recorder_manager.finish_step()
+    def _results(self) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Returns what a step returns."""
+        reward, terminated, truncated = (
+            buffer.clone() for buffer in (self.reward_buf, self.reset_terminated, self.reset_time_outs)
+        )
+        extras: dict[str, Any] = {}
+        if self.cfg.compute_final_obs:
+            extras["final_obs"] = self.final_obs_buf
+        if not self.cfg.is_finite_horizon:
+            extras["time_outs"] = truncated & ~terminated
         extras["reset_count"] = self.reset_buf.sum()
         extras["log"] = self.log.values()
         self.extras = extras
-        return observations, reward, terminated, truncated, extras
+        return self._new_observations, reward, terminated, truncated, extras
 
     def reset(
         self,
@@ -213,7 +204,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         mask: EnvSelection = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Observations, dict[str, Any]]:
-        """Resets the selected worlds.
+        """Resets the selected environments.
 
         Args:
             seed: Seeds all random draws anew before the reset.
@@ -221,7 +212,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             options: ``{"reset_mask": mask}``, as gymnasium passes it.
 
         Returns:
-            Observations of all worlds (the latest ones of those that were not reset), and extras with ``log``.
+            Observations of all environments (the latest ones of those that were not reset), and extras with ``log``.
         """
         if mask is None and options:
             mask = options.get("reset_mask")
@@ -231,7 +222,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
     def reset_to(
         self, state: Mapping[str, Any], mask: EnvSelection = None, is_relative: bool = False
     ) -> tuple[Observations, dict[str, Any]]:
-        """Resets the selected worlds and puts them into ``state``; see :meth:`Scene.get_state`.
+        """Resets the selected environments and puts them into ``state``; see :meth:`Scene.get_state`.
 
         Joint targets become the stored joint positions. What actuators remember (delays, networks) is not part of a
         state: it starts empty.
@@ -255,7 +246,8 @@ class RLEnv(VectorEnv, Stateful, ABC):
                 self.generator.set_state(make_generator(self.seed, self.device, "environment").get_state())
                 self.physics.seed(self.seed)
                 self.scene.seed(self.seed)
-            self._reset_worlds(mask, state, is_relative)
+            self._announce_reset(mask)
+            self._reset_envs(state, is_relative)
             self.recorder_manager.record_post_reset(mask)
             self._refresh_commands(mask)
             observations = self._compute_observations(update_history=mask)
@@ -265,11 +257,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self.extras = {"log": self.log.values()}
         return self.get_observations(), self.extras
 
-    def _reset_worlds(
-        self, mask: torch.Tensor, state: Mapping[str, Any] | None = None, is_relative: bool = False
-    ) -> None:
-        """Managers come after the state, drawn or given: terms that measure changes begin where the episode does."""
-        self._announce_reset(mask)
+    def _reset_envs(self, state: Mapping[str, Any] | None = None, is_relative: bool = False) -> None:
+        """Resets the environments of ``reset_mask``. Managers come after the state, drawn or given: terms that measure
+        changes begin where the episode does."""
         mask = self.reset_mask
         self._compute_curriculum(mask)
         self.scene.reset(mask)
@@ -293,14 +283,15 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self._reset_ids = self.reset_mask.nonzero().flatten()
         return self._reset_ids
 
-    def mark_stages(self, mark: MarkStage) -> AbstractContextManager[None]:
-        """Inside, every step calls ``mark`` at the end of each stage, and with ``""`` where it begins.
-
-        The stages are called action, recorder, physics, terminations (with counters), rewards (with metrics), final
-        observations, reset, commands, interval events and observations.
-        """
-        recording = type(self.recorder_manager) is not RecorderHooks
-        return marked_stages(self, [hook for hook in self._stages if recording or hook.stage != "recorder"], mark)
+    @contextmanager
+    def mark_stages(self, mark: MarkStage) -> Iterator[None]:
+        """Inside, every step calls ``mark`` at the end of each stage, and with ``""`` where it begins; for the stages
+        see :data:`lab_core.envs.stages.STEP`."""
+        outer, self._mark = self._mark, mark
+        try:
+            yield
+        finally:
+            self._mark = outer
 
     def advance(self, actions: torch.Tensor) -> None:
         """Acts and runs the physics as a step does, and nothing else: no counters, ends, resets, commands or events.
@@ -311,9 +302,10 @@ class RLEnv(VectorEnv, Stateful, ABC):
             actions: (N, A).
         """
         with torch.no_grad():
-            self._process_action(actions)
-            self._apply_action()
-            self.physics.step(self.cfg.decimation)
+            self._take_actions(actions)
+            self._process_actions()
+            self._apply_actions()
+            self._step_physics()
 
     # State, pictures, end ------------------------------------------------------------------------------------------
 
@@ -366,6 +358,40 @@ class RLEnv(VectorEnv, Stateful, ABC):
         finally:
             self.physics.close()
 
+    # Stages of a step ----------------------------------------------------------------------------------------------
+
+    def _take_actions(self, actions: torch.Tensor) -> None:
+        """Hands over the action (N, A), before the stages."""
+        self._given = actions
+
+    def _record(self, hook: str) -> None:
+        """Calls a hook of the recorder."""
+        call = getattr(self._recorder, hook)
+        call(self.reset_mask) if hook in ("record_pre_reset", "record_post_reset") else call()
+
+    def _step_physics(self) -> None:
+        self.physics.step(self.cfg.decimation)
+
+    def _update_terminations(self) -> None:
+        """Counts the step, and decides which environments to reset."""
+        self.episode_length_buf.add_(1)
+        self._step_count += 1
+        self._compute_dones()
+        self._announce_reset(self.reset_buf)
+
+    def _observe_end(self) -> None:
+        """Observes the end of the step, into ``final_obs_buf``."""
+        self.final_obs_buf = self._compute_observations(update_history=False)
+
+    def _reset_done(self) -> None:
+        """Resets the environments whose episodes ended."""
+        self._reset_envs()
+
+    def _observe(self) -> None:
+        """Observes the state that the next action acts on, into ``obs_buf``."""
+        self._new_observations = self._compute_observations(update_history=True)
+        write_observations(self._observations, self._new_observations)
+
     # What kinds of environments add --------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
@@ -380,15 +406,15 @@ class RLEnv(VectorEnv, Stateful, ABC):
         """Creates managers and spaces."""
 
     @abstractmethod
-    def _process_action(self, actions: torch.Tensor) -> None:
-        """Checks and stores the action (N, A)."""
+    def _process_actions(self) -> None:
+        """Checks and stores the action that was handed over."""
 
     @abstractmethod
     def _raise_for_invalid_actions(self) -> None:
         """Raises :class:`ActionError` if an action since the last call was not finite."""
 
     @abstractmethod
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         """Writes joint targets."""
 
     @abstractmethod
@@ -401,13 +427,13 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     @abstractmethod
     def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
-        """Returns owned observations; delays and histories advance everywhere, nowhere, or in the worlds of a mask."""
+        """Returns owned observations; delays and histories advance everywhere, nowhere, or where a mask says so."""
 
     def _compute_curriculum(self, mask: torch.Tensor) -> None:
-        """Adapts the difficulty before the worlds of ``mask`` are reset."""
+        """Adapts the difficulty before the environments of ``mask`` are reset."""
 
     def _draw_state(self, mask: torch.Tensor) -> None:
-        """Writes a start state into the worlds of ``mask``, which hold the default state."""
+        """Writes a start state into the environments of ``mask``, which hold the default state."""
         self.event_manager.apply("reset", mask=mask, global_env_step_count=self.step_count)
 
     def _compute_commands(self) -> None:

@@ -12,7 +12,6 @@ import torch
 from lab_core import mdp
 from lab_core.cli import main
 from lab_core.envs import ManagerBasedRLEnv
-from lab_core.envs.stage_marks import StageHook, marked_stages
 from lab_core.managers import EventTermCfg, SceneEntityCfg
 from lab_core.physics import HealthReport
 from lab_core.recorder import RecorderCfg
@@ -104,19 +103,6 @@ def test_marks_change_no_result_and_leave_nothing_behind():
     assert (set(vars(marked)), set(vars(marked.physics)), set(vars(marked.recorder_manager))) == before
 
 
-def test_a_method_that_an_object_was_given_comes_back():
-    class Robot:
-        def walk(self):
-            return "walks"
-
-    robot, marks = Robot(), []
-    robot.walk = own = lambda: "limps"
-    with marked_stages(robot, [StageHook("walk", "walking")], marks.append):
-        assert robot.walk() == "limps"
-    assert robot.walk is own
-    assert marks == ["", "walking"]
-
-
 def test_a_clock_sums_up_stages_and_leaves_out_what_is_between_steps(watch):
     clock = StageClock(torch.device("cpu"))
     for _ in range(3):
@@ -135,7 +121,7 @@ def test_a_clock_sums_up_stages_and_leaves_out_what_is_between_steps(watch):
 
 def test_durations_are_means_over_steps(watch):
     env = env_cfg().build()
-    physics_step, compute_reward, reset_worlds = env.physics.step, env._compute_reward, env._reset_worlds
+    physics_step, compute_reward, reset_envs = env.physics.step, env._compute_reward, env._reset_envs
 
     def lasting(seconds, method):
         def call(*args):
@@ -146,7 +132,7 @@ def test_durations_are_means_over_steps(watch):
 
     env.physics.step = lasting(4.0, physics_step)
     env._compute_reward = lasting(1.0, compute_reward)
-    env._reset_worlds = lasting(0.5, reset_worlds)
+    env._reset_envs = lasting(0.5, reset_envs)
     timing = time_step(env, steps=20)
     assert (timing.env_step_ms, timing.physics_ms, timing.host_ms) == (5500.0, 4000.0, 5500.0)
     assert (timing.env_step_over_physics, timing.stages_over_physics_stage) == (1.375, 1.375)

@@ -31,7 +31,7 @@ class AgeEnv(DirectRLEnv):
         self.start = torch.zeros(self.num_envs, 2)
         self.answers = {}
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         pass
 
     def _get_observations(self):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
-from lab_core.envs import ManagerBasedRLEnv
+from lab_core.envs import ManagerBasedRLEnv, stages
+from lab_core.recorder import RecorderHooks
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 WATCHED = {
@@ -45,9 +47,14 @@ RESET = [
 ]
 
 
+class Watched(RecorderHooks):
+    """Not the one that stands for no recorder."""
+
+
 @pytest.fixture
 def env() -> Iterator[ManagerBasedRLEnv]:
     env = ManagerBasedRLEnv(analytic_cartpole_env_cfg(num_envs=3))
+    env.set_recorder(Watched())
     yield env
     env.close()
 
@@ -75,26 +82,49 @@ def calls(env: ManagerBasedRLEnv, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return log
 
 
-STEP = [
-    "action_manager.process_action",
-    "recorder_manager.record_pre_step",
-    "action_manager.apply_action",
-    "recorder_manager.record_pre_physics",
-    "physics.step",
-    "recorder_manager.record_post_physics",
-    "termination_manager.compute",
-    "reward_manager.compute",
-    "command_manager.update_metrics",
-    "metrics_manager.compute",
-    "observation_manager.compute(update_history=False)",
-    "recorder_manager.record_post_step",
-    "recorder_manager.record_pre_reset",
-    *RESET,
-    "recorder_manager.record_post_reset",
-    "command_manager.compute",
-    "observation_manager.compute(update_history=True)",
-    "recorder_manager.finish_step",
-]
+CALLS = {
+    "_process_actions": ["action_manager.process_action"],
+    "_apply_actions": ["action_manager.apply_action"],
+    "_step_physics": ["physics.step"],
+    "_update_terminations": ["termination_manager.compute"],
+    "_compute_reward": ["reward_manager.compute", "command_manager.update_metrics", "metrics_manager.compute"],
+    "_observe_end": ["observation_manager.compute(update_history=False)"],
+    "_reset_done": RESET,
+    "_compute_commands": ["command_manager.compute"],
+    "_apply_interval_events": [],
+    "_observe": ["observation_manager.compute(update_history=True)"],
+}
+"""What each stage calls, but for hooks of the recorder."""
+
+STEP = [call for stage in stages.STEP for call in CALLS.get(stage.method, [f"recorder_manager.{stage.hook}"])]
+
+
+def test_the_stages_of_a_step():
+    """The order that results, recordings and documents depend on."""
+    assert [stage.hook or stage.name for stage in stages.STEP] == [
+        "action",
+        "record_pre_step",
+        "action",
+        "record_pre_physics",
+        "physics",
+        "record_post_physics",
+        "terminations",
+        "rewards",
+        "final observations",
+        "record_post_step",
+        "record_pre_reset",
+        "reset",
+        "record_post_reset",
+        "commands",
+        "interval events",
+        "observations",
+        "finish_step",
+    ]
+
+
+def test_the_document_shows_the_stages():
+    document = Path(__file__).parents[4] / "docs" / "environments.md"
+    assert stages.step_as_markdown() in document.read_text(encoding="utf-8")
 
 
 def test_step_order(env, calls):

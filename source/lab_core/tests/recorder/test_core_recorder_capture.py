@@ -402,7 +402,7 @@ class PushEnvCfg(DirectRLEnvCfg):
 class PushEnv(DirectRLEnv):
     """Its action is the force on the cart."""
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         self.scene["robot"].data.joint_effort_target[:, :1].copy_(self.actions)
 
     def _get_observations(self):

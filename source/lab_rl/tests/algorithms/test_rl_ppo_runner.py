@@ -35,7 +35,7 @@ class CountingEnv(DirectRLEnv):
     def _setup(self) -> None:
         self.even = torch.arange(self.num_envs) % 2 == 0
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         pass
 
     def _get_observations(self) -> dict[str, torch.Tensor]:

@@ -61,7 +61,7 @@ class AntDirectEnv(DirectRLEnv):
         self.feet = feet
         self._last_position = torch.zeros(self.num_envs, 2, device=self.device)
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         self.robot.data.joint_effort_target.copy_(self.actions.clamp(-1.0, 1.0) * self.cfg.effort_scale)
 
     def _get_observations(self) -> dict[str, torch.Tensor]:

@@ -39,7 +39,7 @@ class AntDirectEnvWarp(DirectRLEnvWarp):
         self._survived = torch.zeros(self.num_envs, 1, device=self.device)
         self._survived_wp = wp.from_torch(self._survived)
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         self._launch(kernels.drive, [self.warp.actions, self.cfg.effort_scale], [self.data.joint_effort_target])
 
     def _get_observations(self, out: wp.array) -> None:

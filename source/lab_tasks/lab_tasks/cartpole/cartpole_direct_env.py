@@ -61,7 +61,7 @@ class CartpoleDirectEnv(DirectRLEnv):
         self.robot = self.scene["robot"]
         (self.cart,), (self.pole,) = self.robot.find_joints(CART), self.robot.find_joints(POLE)
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         torch.mul(self.actions[:, 0], self.cfg.force_scale, out=self.robot.data.joint_effort_target[:, self.cart])
 
     def _get_observations(self) -> dict[str, torch.Tensor]:

@@ -36,7 +36,7 @@ class CartpoleDirectEnvWarp(DirectRLEnvWarp):
         self._survived = torch.zeros(self.num_envs, 1, device=self.device)
         self._survived_wp = wp.from_torch(self._survived)
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         inputs = [self.warp.actions, self.cfg.force_scale, self.cart]
         self._launch(kernels.push_cart, inputs, [self.data.joint_effort_target])
 

@@ -45,7 +45,8 @@ def put(env: RLEnv, pose: list[float] | None = None, joint_pos=None, joint_vel: 
 
 def act(env: RLEnv, action: float) -> None:
     """Makes ``action`` the last action without a step."""
-    env._process_action(torch.full((N, 8), action))
+    env._take_actions(torch.full((N, 8), action))
+    env._process_actions()
 
 
 def start_here(env: RLEnv) -> None:

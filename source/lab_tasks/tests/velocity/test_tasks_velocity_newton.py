@@ -102,7 +102,8 @@ def test_observation_layout(flat):
     data.projected_gravity_b.copy_(torch.tensor([0.6, 0.0, -0.8]))
     data.joint_pos.copy_(data.default_joint_pos + 0.01 * torch.arange(12))
     data.joint_vel.copy_(torch.arange(12.0) + 20.0)
-    env._process_action(torch.arange(12.0).repeat(N, 1) - 5.0)
+    env._take_actions(torch.arange(12.0).repeat(N, 1) - 5.0)
+    env._process_actions()
     row = env._compute_observations(update_history=False)["policy"][2].tolist()
     assert row[:12] == pytest.approx([1, 2, 3, 4, 5, 6, 0.6, 0.0, -0.8, 0.7, -0.6, 0.5])
     assert row[12:24] == pytest.approx([0.01 * i for i in range(12)], abs=1e-6)
@@ -138,7 +139,8 @@ def test_every_cost_by_its_formula(flat):
     data.projected_gravity_b.copy_(torch.tensor([0.1, 0.2, -0.97]))
     data.applied_effort.fill_(3.0)
     data.joint_acc.fill_(20.0)
-    env._process_action(torch.full((N, 12), 0.5))
+    env._take_actions(torch.full((N, 12), 0.5))
+    env._process_actions()
     total = reward_here(env) / 0.02
     weights = env.reward_manager.weights
     expected = {
@@ -208,8 +210,9 @@ def test_thigh_contacts_cost_only_the_anymal(flat):
 def test_action_moves_the_targets_about_the_default(flat):
     robot, env = flat
     stand_still(env, robot)
-    env._process_action(torch.arange(12.0).repeat(N, 1))
-    env._apply_action()
+    env._take_actions(torch.arange(12.0).repeat(N, 1))
+    env._process_actions()
+    env._apply_actions()
     data = env.scene["robot"].data
     scale = {"Go2": 0.25, "AnymalC": 0.5}[robot]
     torch.testing.assert_close(data.joint_pos_target - data.default_joint_pos, scale * torch.arange(12.0).repeat(N, 1))
@@ -335,7 +338,8 @@ def test_levels_follow_the_way_walked(rough):
     env.scene.terrain.levels.copy_(torch.tensor([0, 1, 1, 1]))
     env.episode_length_buf.copy_(torch.tensor([1000, 1000, 500, 0]))
     env.scene["robot"].data.root_link_pose_w[:, 0] += torch.tensor([4.1, 3.9, -4.1, 4.1])
-    env._reset_worlds(env._all)
+    env._announce_reset(env._all)
+    env._reset_envs()
     # Level 1 is lost for less than half of 0.5 m/s * 20 s; who has not made a step stays.
     assert env.scene.terrain.levels.tolist() == [1, 0, 2, 1]
     position = env.scene["robot"].data.root_link_pose_w[:, :3] - env.scene.env_origins

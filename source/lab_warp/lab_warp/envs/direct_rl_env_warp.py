@@ -36,7 +36,7 @@ class DirectEnvArrays(EnvArrays):
 class DirectRLEnvWarp(WarpRLEnv, RLEnv):
     """A task as methods of Warp launches, the twin of a :class:`lab_core.envs.DirectRLEnv`.
 
-    A subclass writes :meth:`_apply_action`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones`,
+    A subclass writes :meth:`_apply_actions`, :meth:`_get_observations`, :meth:`_get_rewards`, :meth:`_get_dones`,
     :meth:`_reset_state` and, if it has buffers or logs values, :meth:`_reset_buffers`. They are part of the captured
     step: everything that they read from Python is fixed when it is captured, and their buffers are allocated in
     :meth:`_setup`.
@@ -103,7 +103,7 @@ class DirectRLEnvWarp(WarpRLEnv, RLEnv):
         """Creates the buffers of the task."""
 
     @abstractmethod
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         """Writes joint targets from ``warp.actions``."""
 
     @abstractmethod
@@ -120,19 +120,19 @@ class DirectRLEnvWarp(WarpRLEnv, RLEnv):
 
     @abstractmethod
     def _reset_state(self, mask: wp.array) -> None:
-        """Writes a start state into the worlds of ``mask`` (N,) bool, which hold the default state, and marks them in
-        ``warp.written``."""
+        """Writes a start state into the environments of ``mask`` (N,) bool, which hold the default state, and marks
+        them in ``warp.written``."""
 
     def _reset_buffers(self, mask: wp.array, log: wp.array) -> None:
-        """Clears the task's buffers in the worlds of ``mask`` (N,) bool, which hold the state that the episode starts
-        from: a drawn one, or one from outside. Values for ``log_names`` go into ``log`` (K,) float32 if
+        """Clears the task's buffers in the environments of ``mask`` (N,) bool, which hold the state that the episode
+        starts from: a drawn one, or one from outside. Values for ``log_names`` go into ``log`` (K,) float32 if
         ``warp.reset_count`` is greater than 0."""
 
     @property
     def _flags_buf(self) -> torch.Tensor:
         return self._flags
 
-    def _take_action(self, actions: torch.Tensor) -> None:
+    def _take_actions(self, actions: torch.Tensor) -> None:
         self._given.copy_(self._action_check.shaped(actions))
 
     def _raise_for_invalid_actions(self) -> None:
@@ -143,7 +143,7 @@ class DirectRLEnvWarp(WarpRLEnv, RLEnv):
         self._action_noise.copy_settings()
         self._observation_noise.copy_settings()
 
-    def _process(self) -> None:
+    def _process_actions(self) -> None:
         wp.launch(
             kernels.take_action,
             dim=self.actions.shape,
@@ -169,16 +169,13 @@ class DirectRLEnvWarp(WarpRLEnv, RLEnv):
     def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
         raise NotImplementedError("A Warp environment computes its observations in the captured step.")
 
-    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
         self._get_observations(self._now_view)
         self._observation_noise.apply(self, self._now_view, None if mask is None else mask[0])
 
     def _observe_end(self) -> None:
         self._get_observations(self._end_view)
         self._observation_noise.apply(self, self._end_view, advance=False)
-
-    def _end_observations(self) -> Observations:
-        return self.final_obs_buf
 
     def _draw_state_masked(self) -> None:
         super()._draw_state_masked()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import warp as wp
 
-from lab_core.envs import ManagerBasedRLEnv, Observations
+from lab_core.envs import ManagerBasedRLEnv
 from lab_warp.envs.warp_rl_env import WarpRLEnv
 from lab_warp.managers import (
     ActionManagerWarp,
@@ -49,7 +49,7 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
     def _flags_buf(self) -> torch.Tensor:
         return self.termination_manager.flags
 
-    def _take_action(self, actions: torch.Tensor) -> None:
+    def _take_actions(self, actions: torch.Tensor) -> None:
         self.action_manager.take(actions)
 
     def _copy_settings(self) -> None:
@@ -61,7 +61,7 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         self.action_manager.copy_shared()
         self.command_manager.copy_shared()
 
-    def _process(self) -> None:
+    def _process_actions(self) -> None:
         self.action_manager.process()
 
     def _compute_dones(self) -> None:
@@ -72,14 +72,11 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         self.command_manager.update_metrics()
         self.metrics_manager.compute()
 
-    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
         self.observation_manager.compute_now(mask)
 
     def _observe_end(self) -> None:
         self.observation_manager.compute_end()
-
-    def _end_observations(self) -> Observations:
-        return self.final_obs_buf
 
     def _reset_capturable(self) -> bool:
         managers = (self.observation_manager, self.termination_manager, self.reward_manager, self.metrics_manager)

@@ -11,19 +11,21 @@ from typing import Any
 import torch
 import warp as wp
 
-from lab_core.envs import MarkStage, Observations, RLEnv, copy_observations, write_observations
+from lab_core.envs import STEP, MarkStage, Observations, RLEnv, copy_observations, run_stages, write_observations
 from lab_core.recorder import RecorderHooks
 from lab_core.seeding import make_generator, seed_everything
 from lab_warp.capture import CaptureContext, StageReport, capture_torch, captured, captured_stages, eager
 from lab_warp.env import EnvArrays
 from lab_warp.envs.log import WarpEpisodeLog
-from lab_warp.envs.stages import WARP_STEP
 from lab_warp.managers import EventManagerWarp, kernels
 from lab_warp.managers.terms import Island
 from lab_warp.progress import Progress, quiet_warp
 from lab_warp.rng import WarpRng
 from lab_warp.scene import write_default_state
 from lab_warp.views import share_entity
+
+_CAPTURED = [stage for stage in STEP if not stage.on_host]
+_ON_HOST = [stage for stage in STEP if stage.on_host]
 
 
 class WarpRLEnv(RLEnv):
@@ -41,8 +43,7 @@ class WarpRLEnv(RLEnv):
 
     event_manager: EventManagerWarp
     log: WarpEpisodeLog
-    _stages = WARP_STEP
-    _state_exclude = ("warp", "rng", "reset_count", "_steps_on_device", "_given", "_replaced")
+    _state_exclude = ("warp", "rng", "reset_count", "_steps_on_device", "_replaced")
 
     # Construction -------------------------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ class WarpRLEnv(RLEnv):
         self, actions: torch.Tensor
     ) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         with torch.no_grad():
-            self._take_action(actions)
+            self._take_actions(actions)
             self._copy_settings()
             if self._pending_capture:
                 self._drop_graphs()
@@ -100,41 +101,18 @@ class WarpRLEnv(RLEnv):
             with self._first_run("the step"):
                 self._step()
             self._make_changes()
-            self.recorder_manager.finish_step()
+            run_stages(self, _ON_HOST)
             return self._results()
 
     @captured
     def _step(self) -> None:
-        recorder, physics = self._recorder_call, self._physics_call
-        self._process()
-        recorder("record_pre_step")
-        self._apply_action()
-        recorder("record_pre_physics")
-        physics(self.physics.step, self.cfg.decimation)
-        recorder("record_post_physics")
-        wp.launch(
-            kernels.count_step,
-            dim=self.num_envs,
-            outputs=[self.warp.episode_length, self.warp.step_count, self.warp.reset_count],
-            device=self.wp_device,
-        )
-        self._compute_dones()
-        self._compute_reward()
-        if self.cfg.compute_final_obs:
-            self._observe_end()
-        recorder("record_post_step")
-        recorder("record_pre_reset", self.reset_mask)
-        self._reset_done()
-        recorder("record_post_reset", self.reset_mask)
-        self._compute_commands()
-        self._apply_interval_events()
-        self._observe(None)
+        run_stages(self, _CAPTURED, self._mark)
 
     def _results(self) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         terminated, truncated, _, cut_off = self._flags_buf.clone().unbind()
         extras: dict[str, Any] = {}
         if self.cfg.compute_final_obs:
-            extras["final_obs"] = copy_observations(self._end_observations())
+            extras["final_obs"] = copy_observations(self.final_obs_buf)
         if not self.cfg.is_finite_horizon:
             extras["time_outs"] = cut_off
         extras["reset_count"] = self.reset_count.long().squeeze(0)
@@ -159,6 +137,26 @@ class WarpRLEnv(RLEnv):
     def _observe_reset_stage(self) -> None:
         self._refresh_masked()
         self._observe((self.warp.reset_mask, self.reset_mask))
+
+    def _record(self, hook: str) -> None:
+        if hook in ("record_pre_reset", "record_post_reset"):
+            self._call_recorder(hook, self.reset_mask)
+        elif hook == "finish_step":
+            self._recorder.finish_step()
+        else:
+            self._call_recorder(hook)
+
+    def _step_physics(self) -> None:
+        self._physics_call(self.physics.step, self.cfg.decimation)
+
+    def _update_terminations(self) -> None:
+        wp.launch(
+            kernels.count_step,
+            dim=self.num_envs,
+            outputs=[self.warp.episode_length, self.warp.step_count, self.warp.reset_count],
+            device=self.wp_device,
+        )
+        self._compute_dones()
 
     def _reset_done(self) -> None:
         """Resets the environments that are done; a graph that can hold all of it leaves it out where none is."""
@@ -300,10 +298,6 @@ class WarpRLEnv(RLEnv):
         else:
             eager(Island(f"physics {self.cfg.physics.backend}: {self.physics.capturable.reason}", function), *args)
 
-    def _recorder_call(self, hook: str, *args: Any) -> None:
-        """A hook between two stages of the step."""
-        self._call_recorder(hook, *args)
-
     def _call_recorder(self, hook: str, *args: Any) -> None:
         for capturable, parts in groupby(self.recorder_manager.hook_parts(hook), attrgetter("capturable")):
             if capturable:
@@ -322,32 +316,12 @@ class WarpRLEnv(RLEnv):
         """(4, N) bool: terminated, time-outs, either, time-outs alone."""
         raise NotImplementedError
 
-    def _take_action(self, actions: torch.Tensor) -> None:
-        """Checks the action (N, A) and hands it over, before the captured stage."""
-        raise NotImplementedError
-
     def _copy_settings(self) -> None:
         """Hands changed settings to the device, before the captured stage."""
         self.event_manager.copy_settings()
 
-    def _process_action(self, actions: torch.Tensor) -> None:
-        """For those who make a step by hand, as a replay does."""
-        self._take_action(actions)
-        self._process()
-
-    def _process(self) -> None:
-        """Processes the action."""
-
-    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
         """Computes the observations; memories move on everywhere or in the environments of ``mask``."""
-        raise NotImplementedError
-
-    def _observe_end(self) -> None:
-        """Computes the observations of the end of the step."""
-        raise NotImplementedError
-
-    def _end_observations(self) -> Observations:
-        """Live buffers of what :meth:`_observe_end` computed."""
         raise NotImplementedError
 
     def _reset_capturable(self) -> bool:

@@ -38,7 +38,7 @@ class CountingEnv(DirectRLEnvWarp):
         self.episodes = torch.zeros(self.num_envs, device=self.device)
         self.warp.steps, self.warp.episodes = wp.from_torch(self.steps), wp.from_torch(self.episodes)
 
-    def _apply_action(self) -> None:
+    def _apply_actions(self) -> None:
         target = self.scene["robot"].data.warp.joint_effort_target
         wp.launch(
             _apply,
@@ -303,8 +303,9 @@ def test_an_action_can_be_processed_and_applied_by_hand(make_cfg, device):
     env, by_hand = build_env(make_cfg(), device), build_env(make_cfg(), device)
     action = torch.full((N, 1), 0.3, device=device)
     env.step(action)
-    by_hand._process_action(action)
-    by_hand._apply_action()
+    by_hand._take_actions(action)
+    by_hand._process_actions()
+    by_hand._apply_actions()
     efforts = [one.scene["robot"].data.joint_effort_target for one in (env, by_hand)]
     assert efforts[0].any() and torch.equal(*efforts)
 
