@@ -332,7 +332,7 @@ class NewtonBackend(Stateful, PhysicsBackend):
             "written": self.written,
             "non_finite": self.non_finite,
             "non_finite_count": wp.to_torch(self._non_finite_count),
-            "entities": self.entities,
+            "entities": {name: data.tensors() for name, data in self.entities.items()},
             "sensors": self.sensors,
         }.items()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 import warp as wp
 
 from lab_core.managers import SceneEntityCfg
@@ -22,6 +23,18 @@ DTYPES: dict[Kind, Any] = {
     Kind.MATRIX: wp.mat33,
 }
 """Kind of an element of a buffer -> Warp's type of it."""
+
+
+class Shared(NamedTuple):
+    """One buffer, as kernels and as torch code see it: a mask of environments, a slot of the log."""
+
+    warp: wp.array
+    torch: torch.Tensor
+
+
+def shared(tensor: torch.Tensor, dtype: Any = None) -> Shared:
+    """Returns a buffer in both forms."""
+    return Shared(wp.from_torch(tensor, dtype=dtype), tensor)
 
 
 def share_entity(data: EntityData) -> None:

@@ -13,7 +13,7 @@ from lab_core.envs.observations import Observations
 from lab_core.envs.rl_env import RLEnv
 from lab_core.envs.rl_env_cfg import RLEnvCfg
 from lab_core.managers import FiniteActionCheck
-from lab_core.managers.manager_base import check_tensor
+from lab_core.managers.checks import check_tensor
 from lab_core.masks import masked_copy_
 from lab_core.signals import Noise, NoiseCfg
 

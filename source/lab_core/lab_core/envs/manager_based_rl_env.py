@@ -64,13 +64,13 @@ class ManagerBasedRLEnv(RLEnv):
         self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
 
     def _process_actions(self) -> None:
-        self.action_manager.process_action(self._given)
+        self.action_manager.process_actions(self._given)
 
     def _raise_for_invalid_actions(self) -> None:
         self.action_manager.raise_for_invalid()
 
     def _apply_actions(self) -> None:
-        self.action_manager.apply_action()
+        self.action_manager.apply_actions()
 
     def _compute_dones(self) -> None:
         self.termination_manager.compute()

@@ -1,21 +1,28 @@
 """Managers: what an environment does in a step, as lists of named terms."""
 
-from lab_core.managers.action_manager import ActionManager, ActionTerm, ActionTermCfg
-from lab_core.managers.built_term_manager import BuiltTerm, BuiltTermManager
-from lab_core.managers.command_manager import CommandManager, CommandTerm, CommandTermCfg
-from lab_core.managers.curriculum_manager import CurriculumManager, CurriculumTermCfg
+from lab_core.managers.action_manager import ActionManager, ActionTerm, ActionTermCfg, ActionTerms
+from lab_core.managers.built_terms import BuiltTerm, BuiltTerms
+from lab_core.managers.checks import check_number, check_range, check_tensor
+from lab_core.managers.command_manager import CommandManager, CommandTerm, CommandTermCfg, CommandTerms
+from lab_core.managers.curriculum_manager import CurriculumManager, CurriculumTermCfg, CurriculumTerms
 from lab_core.managers.declare import declare
 from lab_core.managers.errors import ActionError, TermError, UnknownTermError
-from lab_core.managers.event_manager import EventManager, EventTermCfg
+from lab_core.managers.event_manager import EventManager, EventTermCfg, EventTerms
 from lab_core.managers.finite_action import FiniteActionCheck
-from lab_core.managers.manager_base import ManagerBase, ManagerTermBase, TermCfg, check_range, check_tensor
-from lab_core.managers.metrics_manager import MetricsManager, MetricTermCfg
-from lab_core.managers.observation_manager import GroupObservation, ObservationGroupCfg, ObservationManager
+from lab_core.managers.function_terms import FunctionTerms, ManagerTermBase, TermCfg
+from lab_core.managers.manager_base import ManagerBase
+from lab_core.managers.metrics_manager import MetricsManager, MetricTermCfg, MetricTerms
+from lab_core.managers.observation_manager import (
+    GroupObservation,
+    ObservationGroupCfg,
+    ObservationManager,
+    ObservationTerms,
+)
 from lab_core.managers.observation_term import ObservationTermCfg
-from lab_core.managers.reward_manager import RewardManager, RewardTermCfg
+from lab_core.managers.reward_manager import RewardManager, RewardTermCfg, RewardTerms
 from lab_core.managers.scene_entity_cfg import SceneEntityCfg, resolve_scene_entities
 from lab_core.managers.signature import complete_params
-from lab_core.managers.termination_manager import TerminationManager, TerminationTermCfg
+from lab_core.managers.termination_manager import TerminationManager, TerminationTermCfg, TerminationTerms
 from lab_core.managers.timers import SLACK
 
 __all__ = [
@@ -23,33 +30,43 @@ __all__ = [
     "ActionManager",
     "ActionTerm",
     "ActionTermCfg",
+    "ActionTerms",
     "BuiltTerm",
-    "BuiltTermManager",
+    "BuiltTerms",
     "CommandManager",
     "CommandTerm",
     "CommandTermCfg",
+    "CommandTerms",
     "CurriculumManager",
     "CurriculumTermCfg",
+    "CurriculumTerms",
     "EventManager",
     "EventTermCfg",
+    "EventTerms",
     "FiniteActionCheck",
+    "FunctionTerms",
     "GroupObservation",
     "ManagerBase",
     "ManagerTermBase",
     "MetricTermCfg",
+    "MetricTerms",
     "MetricsManager",
     "ObservationGroupCfg",
     "ObservationManager",
     "ObservationTermCfg",
+    "ObservationTerms",
     "RewardManager",
     "RewardTermCfg",
+    "RewardTerms",
     "SLACK",
     "SceneEntityCfg",
     "TermCfg",
     "TermError",
     "TerminationManager",
     "TerminationTermCfg",
+    "TerminationTerms",
     "UnknownTermError",
+    "check_number",
     "check_range",
     "check_tensor",
     "complete_params",

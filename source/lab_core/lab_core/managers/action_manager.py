@@ -10,11 +10,9 @@ from typing import Any
 import torch
 
 from lab_core.env import Env
-from lab_core.managers.built_term_manager import BuiltTermManager
-from lab_core.managers.changed_settings import ChangeableTerm
+from lab_core.managers.built_terms import BuiltTerm, BuiltTerms
 from lab_core.managers.errors import TermError
 from lab_core.managers.finite_action import FiniteActionCheck
-from lab_core.managers.manager_base import format_table
 from lab_core.masks import masked_copy_
 
 
@@ -30,7 +28,7 @@ class ActionTermCfg:
         raise NotImplementedError(f"{type(self).__name__} does not say which action term it configures.")
 
 
-class ActionTerm(ChangeableTerm):
+class ActionTerm(BuiltTerm):
     """Turns some columns of the action into targets of one entity.
 
     Raises:
@@ -78,10 +76,8 @@ class ActionTerm(ChangeableTerm):
         raise TermError(f"{type(self).__name__} cannot change while the environment runs.")
 
 
-class ActionManager(BuiltTermManager[ActionTerm]):
-    """Splits the action (N, A) among its terms, in order; see :class:`FiniteActionCheck` for numbers that are not
-    finite.
-    """
+class ActionTerms(BuiltTerms[ActionTerm]):
+    """Holds the action (N, A) and the columns of its terms, in order, in all front ends."""
 
     kind = "action"
     cfg_type = ActionTermCfg
@@ -101,7 +97,22 @@ class ActionManager(BuiltTermManager[ActionTerm]):
         """(N, A) action of the step before; zero after a reset."""
         self._check = FiniteActionCheck(env.num_envs, self._columns, self.total_action_dim, env.device)
 
-    def process_action(self, action: torch.Tensor) -> None:
+    def raise_for_invalid(self) -> None:
+        """Waits for the device and raises :class:`ActionError` if an action since the last call was not finite."""
+        self._check.raise_for_invalid()
+
+    def _table(self) -> tuple[list[str], list[list[Any]]]:
+        rows: list[list[Any]] = [
+            [name, type(term).__name__, term.action_dim, f"{self._columns[name].start}:{self._columns[name].stop}"]
+            for name, term in self._terms.items()
+        ]
+        return ["name", "class", "width", "columns"], rows
+
+
+class ActionManager(ActionTerms):
+    """Splits the action among its terms; see :class:`FiniteActionCheck` for numbers that are not finite."""
+
+    def process_actions(self, action: torch.Tensor) -> None:
         """Takes over the policy's action (N, A), on any device and of any number type.
 
         Raises:
@@ -113,14 +124,10 @@ class ActionManager(BuiltTermManager[ActionTerm]):
         for name, term in self._terms.items():
             term.process_actions(self.action[:, self._columns[name]])
 
-    def apply_action(self) -> None:
+    def apply_actions(self) -> None:
         """Writes the targets of all terms."""
         for term in self._terms.values():
             term.apply_actions()
-
-    def raise_for_invalid(self) -> None:
-        """Waits for the device and raises :class:`ActionError` if an action since the last call was not finite."""
-        self._check.raise_for_invalid()
 
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         """Zeroes both actions of the environments in ``mask`` (N,) bool. Logs nothing."""
@@ -129,10 +136,3 @@ class ActionManager(BuiltTermManager[ActionTerm]):
         for term in self._terms.values():
             term.reset(mask)
         return {}
-
-    def __str__(self) -> str:
-        rows = [
-            [name, type(term).__name__, term.action_dim, f"{self._columns[name].start}:{self._columns[name].stop}"]
-            for name, term in self._terms.items()
-        ]
-        return format_table("Action terms", ["name", "class", "width", "columns"], rows)

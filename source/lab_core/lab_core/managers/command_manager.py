@@ -11,9 +11,8 @@ import torch
 
 from lab_core.config import MISSING
 from lab_core.env import Env
-from lab_core.managers.built_term_manager import BuiltTermManager
-from lab_core.managers.changed_settings import ChangeableTerm
-from lab_core.managers.manager_base import check_range, check_tensor, format_table
+from lab_core.managers.built_terms import BuiltTerm, BuiltTerms
+from lab_core.managers.checks import check_range, check_tensor
 from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_, masked_mean
 from lab_core.sampling import uniform
@@ -31,7 +30,7 @@ class CommandTermCfg:
         raise NotImplementedError(f"{type(self).__name__} does not say which command term it configures.")
 
 
-class CommandTerm(ChangeableTerm):
+class CommandTerm(BuiltTerm):
     """Draws and updates one command. Subclasses define :attr:`command` and the three hooks below it."""
 
     def __init__(self, cfg: CommandTermCfg, env: Env) -> None:
@@ -98,8 +97,8 @@ class CommandTerm(ChangeableTerm):
         self.command_counter.add_(mask)
 
 
-class CommandManager(BuiltTermManager[CommandTerm]):
-    """Holds the command terms. A reset logs ``Metrics/<term>/<metric>``."""
+class CommandTerms(BuiltTerms[CommandTerm]):
+    """Holds the commands, in all front ends."""
 
     kind = "command"
     cfg_type = CommandTermCfg
@@ -112,6 +111,17 @@ class CommandManager(BuiltTermManager[CommandTerm]):
     def get_command(self, name: str) -> torch.Tensor:
         """Returns the command (N, D) of a term: the live buffer."""
         return self.get_term(name).command
+
+    def _table(self) -> tuple[list[str], list[list[Any]]]:
+        rows: list[list[Any]] = [
+            [name, type(term).__name__, tuple(term.command.shape[1:]), term.cfg.resampling_time_range]
+            for name, term in self._terms.items()
+        ]
+        return ["name", "class", "shape", "resampled [s]"], rows
+
+
+class CommandManager(CommandTerms):
+    """Holds the command terms. A reset logs ``Metrics/<term>/<metric>``."""
 
     def update_metrics(self) -> None:
         """Updates the metrics with the step that was just made, before any reset and any new command."""
@@ -136,10 +146,3 @@ class CommandManager(BuiltTermManager[CommandTerm]):
             for name, term in self._terms.items()
             for metric, value in term.reset(mask).items()
         }
-
-    def __str__(self) -> str:
-        rows = [
-            [name, type(term).__name__, tuple(term.command.shape[1:]), term.cfg.resampling_time_range]
-            for name, term in self._terms.items()
-        ]
-        return format_table("Command terms", ["name", "class", "shape", "resampled [s]"], rows)

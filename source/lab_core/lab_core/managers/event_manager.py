@@ -1,4 +1,4 @@
-"""Events: changes to the world at start-up, at resets and from time to time."""
+"""Events: changes to the environments at start-up, at resets and from time to time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import torch
 
 from lab_core.env import Env
 from lab_core.errors import unknown_name_message
+from lab_core.managers.checks import check_range
 from lab_core.managers.errors import TermError
-from lab_core.managers.manager_base import ManagerBase, TermCfg, check_range, function_name
+from lab_core.managers.function_terms import FunctionTerms, TermCfg, TorchTerms
+from lab_core.managers.manager_base import function_name
 from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_
 from lab_core.sampling import uniform
@@ -39,23 +41,18 @@ class EventTermCfg(TermCfg):
     """Reset mode: steps that must have passed in an environment since the term last acted on it."""
 
 
-class EventManager(ManagerBase[EventTermCfg]):
-    """Applies the terms of a mode in their order.
-
-    Terms of the modes reset and interval are called with masks that may be empty: knowing better would mean waiting
-    for the device.
-    """
+class EventTerms(FunctionTerms[EventTermCfg]):
+    """Holds the terms of all modes with their timers, in all front ends."""
 
     kind = "event"
     cfg_type = EventTermCfg
     leading = ("env", "mask")
-    _state_exclude = ("_all",)
 
     def __init__(self, cfg: Mapping[str, EventTermCfg | None], env: Env) -> None:
         self._fixed: dict[str, tuple[EventMode, bool]] = {}
         """Term -> mode and kind of timer, which the buffers below are made for."""
         super().__init__(cfg, env)
-        self._all = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)
+        self._all = self.scratch(torch.ones(self.num_envs, dtype=torch.bool, device=self.device))
         self._time_left: dict[str, torch.Tensor] = {}
         """Interval term -> (N,), or (1,) for a global timer [s]."""
         self._last_step: dict[str, torch.Tensor] = {}
@@ -74,42 +71,6 @@ class EventManager(ManagerBase[EventTermCfg]):
         """Whether any term has this mode."""
         return bool(self._names(mode))
 
-    def apply(
-        self,
-        mode: EventMode,
-        mask: torch.Tensor | None = None,
-        dt: float | None = None,
-        global_env_step_count: int | None = None,
-    ) -> None:
-        """Applies the terms of ``mode``.
-
-        Args:
-            mode: Which terms.
-            mask: Environments (N,) bool; None: all. Not for interval terms, whose timers decide.
-            dt: Time since the last call [s]; interval mode only, and needed there.
-            global_env_step_count: Steps that the environment has made; needed in reset mode.
-
-        Raises:
-            ValueError: the mode is unknown, or an argument is missing or does not belong to the mode.
-        """
-        if mode not in get_args(EventMode):
-            raise ValueError(unknown_name_message("event mode", mode, get_args(EventMode)))
-        if mode == "interval":
-            if mask is not None:
-                raise ValueError("Interval events take no mask: their timers choose the environments.")
-            if dt is None:
-                raise ValueError("Interval events need dt, the time since the last call [s].")
-            self._apply_interval(dt)
-            return
-        mask = self._all if mask is None else mask
-        if mode == "reset":
-            if global_env_step_count is None:
-                raise ValueError("Reset events need global_env_step_count.")
-            self._apply_reset(mask, global_env_step_count)
-            return
-        for name in self._names(mode):
-            self._call(name, mask)
-
     def set_term_cfg(self, name: str, cfg: EventTermCfg) -> None:
         """As for every manager; the mode and the kind of timer are fixed. A new interval range draws new timers."""
         super().set_term_cfg(name, cfg)
@@ -117,31 +78,6 @@ class EventManager(ManagerBase[EventTermCfg]):
         if new.mode == "interval" and new.interval_range_s != self._intervals[name]:
             self._intervals[name] = new.interval_range_s
             self._time_left[name].copy_(self._draw_interval(new))
-
-    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
-        super().reset(mask)
-        for name, time_left in self._time_left.items():
-            cfg = self._cfgs[name]
-            if cfg.resample_interval_on_reset and not cfg.is_global_time:
-                masked_copy_(time_left, self._draw_interval(cfg), mask)
-        return {}
-
-    def _apply_interval(self, dt: float) -> None:
-        for name in self._names("interval"):
-            time_left = self._time_left[name]
-            time_left.sub_(dt)
-            expired = ran_out(time_left, dt)
-            masked_copy_(time_left, self._draw_interval(self._cfgs[name]), expired)
-            self._call(name, expired & self._all)  # (1,) of a global timer becomes (N,)
-
-    def _apply_reset(self, mask: torch.Tensor, step: int) -> None:
-        for name in self._names("reset"):
-            last_step, pause = self._last_step[name], self._cfgs[name].min_step_count_between_reset
-            due = mask
-            if pause > 0:
-                due = mask & ((last_step == _NEVER) | (step - last_step >= pause))
-            masked_copy_(last_step, step, due)
-            self._call(name, due)
 
     def _names(self, mode: str) -> list[str]:
         return [name for name, cfg in self._cfgs.items() if cfg.mode == mode]
@@ -182,3 +118,72 @@ class EventManager(ManagerBase[EventTermCfg]):
             for name, cfg in self._cfgs.items()
         ]
         return ["name", "function", "mode", "interval [s]", "min steps"], rows
+
+
+class EventManager(EventTerms, TorchTerms[EventTermCfg]):
+    """Applies the terms of a mode in their order.
+
+    Terms of the modes reset and interval are called with masks that may be empty: knowing better would mean waiting
+    for the device.
+    """
+
+    def apply(
+        self,
+        mode: EventMode,
+        mask: torch.Tensor | None = None,
+        dt: float | None = None,
+        global_env_step_count: int | None = None,
+    ) -> None:
+        """Applies the terms of ``mode``.
+
+        Args:
+            mode: Which terms.
+            mask: Environments (N,) bool; None: all. Not for interval terms, whose timers decide.
+            dt: Time since the last call [s]; interval mode only, and needed there.
+            global_env_step_count: Steps that the environment has made; needed in reset mode.
+
+        Raises:
+            ValueError: the mode is unknown, or an argument is missing or does not belong to the mode.
+        """
+        if mode not in get_args(EventMode):
+            raise ValueError(unknown_name_message("event mode", mode, get_args(EventMode)))
+        if mode == "interval":
+            if mask is not None:
+                raise ValueError("Interval events take no mask: their timers choose the environments.")
+            if dt is None:
+                raise ValueError("Interval events need dt, the time since the last call [s].")
+            self._apply_interval(dt)
+            return
+        mask = self._all if mask is None else mask
+        if mode == "reset":
+            if global_env_step_count is None:
+                raise ValueError("Reset events need global_env_step_count.")
+            self._apply_reset(mask, global_env_step_count)
+            return
+        for name in self._names(mode):
+            self._call(name, mask)
+
+    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        super().reset(mask)
+        for name, time_left in self._time_left.items():
+            cfg = self._cfgs[name]
+            if cfg.resample_interval_on_reset and not cfg.is_global_time:
+                masked_copy_(time_left, self._draw_interval(cfg), mask)
+        return {}
+
+    def _apply_interval(self, dt: float) -> None:
+        for name in self._names("interval"):
+            time_left = self._time_left[name]
+            time_left.sub_(dt)
+            expired = ran_out(time_left, dt)
+            masked_copy_(time_left, self._draw_interval(self._cfgs[name]), expired)
+            self._call(name, expired & self._all)  # (1,) of a global timer becomes (N,)
+
+    def _apply_reset(self, mask: torch.Tensor, step: int) -> None:
+        for name in self._names("reset"):
+            last_step, pause = self._last_step[name], self._cfgs[name].min_step_count_between_reset
+            due = mask
+            if pause > 0:
+                due = mask & ((last_step == _NEVER) | (step - last_step >= pause))
+            masked_copy_(last_step, step, due)
+            self._call(name, due)

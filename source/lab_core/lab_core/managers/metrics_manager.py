@@ -11,7 +11,8 @@ import torch
 from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError
-from lab_core.managers.manager_base import ManagerBase, TermCfg, function_name
+from lab_core.managers.function_terms import FunctionTerms, TermCfg, TorchTerms
+from lab_core.managers.manager_base import function_name
 from lab_core.masks import masked_copy_, masked_mean
 
 MetricMode = Literal["mean", "last", "max", "sum"]
@@ -25,8 +26,8 @@ class MetricTermCfg(TermCfg):
     """How the values of an episode become one."""
 
 
-class MetricsManager(ManagerBase[MetricTermCfg]):
-    """Follows values over episodes. A reset logs ``Metrics/<term>``, the mean over the ended episodes."""
+class MetricTerms(FunctionTerms[MetricTermCfg]):
+    """Holds the values of the running episodes, in all front ends."""
 
     kind = "metric"
     cfg_type = MetricTermCfg
@@ -35,6 +36,23 @@ class MetricsManager(ManagerBase[MetricTermCfg]):
         super().__init__(cfg, env)
         self._values = torch.zeros(self.num_envs, len(self._cfgs), device=self.device)
         self._steps = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+
+    @property
+    def _log_names(self) -> list[str]:
+        return [f"Metrics/{name}" for name in self._cfgs]
+
+    def _check_cfg(self, name: str, cfg: MetricTermCfg) -> None:
+        if cfg.mode not in get_args(MetricMode):
+            what = self._what(name)
+            raise TermError(f"{what}: {unknown_name_message('mode', str(cfg.mode), get_args(MetricMode))}")
+
+    def _table(self) -> tuple[list[str], list[list[Any]]]:
+        rows = [[name, function_name(cfg.func), cfg.mode] for name, cfg in self._cfgs.items()]
+        return ["name", "function", "mode"], rows
+
+
+class MetricsManager(MetricTerms, TorchTerms[MetricTermCfg]):
+    """Follows values over episodes. A reset logs ``Metrics/<term>``, the mean over the ended episodes."""
 
     def compute(self) -> None:
         """Takes in the values of a step."""
@@ -57,13 +75,4 @@ class MetricsManager(ManagerBase[MetricTermCfg]):
         masked_copy_(self._values, 0.0, mask)
         masked_copy_(self._steps, 0, mask)
         super().reset(mask)
-        return {f"Metrics/{name}": mean for name, mean in zip(self._cfgs, means.unbind(), strict=True)}
-
-    def _check_cfg(self, name: str, cfg: MetricTermCfg) -> None:
-        if cfg.mode not in get_args(MetricMode):
-            what = self._what(name)
-            raise TermError(f"{what}: {unknown_name_message('mode', str(cfg.mode), get_args(MetricMode))}")
-
-    def _table(self) -> tuple[list[str], list[list[Any]]]:
-        rows = [[name, function_name(cfg.func), cfg.mode] for name, cfg in self._cfgs.items()]
-        return ["name", "function", "mode"], rows
+        return dict(zip(self._log_names, means.unbind(), strict=True))

@@ -11,8 +11,10 @@ import torch
 
 from lab_core.config import MISSING
 from lab_core.env import Env
+from lab_core.managers.checks import check_tensor
 from lab_core.managers.errors import TermError
-from lab_core.managers.manager_base import ManagerBase, check_tensor, function_name
+from lab_core.managers.function_terms import FunctionTerms, TorchTerms
+from lab_core.managers.manager_base import function_name
 from lab_core.managers.observation_term import ObservationPipeline, ObservationTermCfg, check_observation_cfg
 from lab_core.masks import masked_copy_
 from lab_core.state import named_tensors
@@ -38,8 +40,9 @@ class ObservationGroupCfg:
     with all terms, which needs ``history_length`` and flattened terms."""
 
 
-class ObservationManager(ManagerBase[ObservationTermCfg]):
-    """Computes the groups. In messages and look-ups a term is called ``group/term``.
+class ObservationTerms(FunctionTerms[ObservationTermCfg]):
+    """Holds groups, their shapes and what follows the functions of terms, in all front ends. In messages and look-ups a
+    term is called ``group/term``.
 
     Raises:
         TermError: a term or group is wrong; every function is called once to know the shapes, without a trace in the
@@ -48,13 +51,12 @@ class ObservationManager(ManagerBase[ObservationTermCfg]):
 
     kind = "observation"
     cfg_type = ObservationTermCfg
-    _state_exclude = ("_none", "_everyone")
 
     def __init__(self, cfg: Mapping[str, ObservationGroupCfg | None], env: Env) -> None:
         self._groups: dict[str, ObservationGroupCfg] = {}
         self._pipelines: dict[str, ObservationPipeline] = {}
-        self._none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
-        self._everyone = ~self._none
+        self._none = self.scratch(torch.zeros(env.num_envs, dtype=torch.bool, device=env.device))
+        self._everyone = self.scratch(~self._none)
         terms: dict[str, ObservationTermCfg] = {}
         for name, group in cfg.items():
             if group is not None:
@@ -72,30 +74,6 @@ class ObservationManager(ManagerBase[ObservationTermCfg]):
         with self._looking():
             for name, group in self._groups.items():
                 self._measure_group(name, group)
-
-    def compute(self, update_history: bool | torch.Tensor = False) -> dict[str, GroupObservation]:
-        """Returns the observations: group -> (N, D), or term -> (N, ...) for a group that is not concatenated.
-
-        They are owned copies.
-
-        Args:
-            update_history: True: a step has been made, and delays, histories and modifiers take its values in.
-                False: only look, with the present values as the newest; nothing changes, nor does the random
-                generator. Mask (N,) bool: take values in only there, as after a reset of these environments.
-        """
-        if update_history is True:
-            return {name: self._compute_group(name, None) for name in self._groups}
-        if update_history is False:
-            with self._looking():
-                return {name: self._compute_group(name, self._none) for name in self._groups}
-        with self._rows_kept(~update_history):
-            return {name: self._compute_group(name, update_history) for name in self._groups}
-
-    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
-        super().reset(mask)
-        for pipeline in self._pipelines.values():
-            pipeline.reset(mask)
-        return {}
 
     def set_term_cfg(self, name: str, cfg: ObservationTermCfg) -> None:
         """As for every manager; what decides shapes and memory is fixed."""
@@ -182,6 +160,34 @@ class ObservationManager(ManagerBase[ObservationTermCfg]):
             for term, shape in shapes.items()
         ]
         return ["name", "function", "shape"], rows
+
+
+class ObservationManager(ObservationTerms, TorchTerms[ObservationTermCfg]):
+    """Computes the groups."""
+
+    def compute(self, update_history: bool | torch.Tensor = False) -> dict[str, GroupObservation]:
+        """Returns the observations: group -> (N, D), or term -> (N, ...) for a group that is not concatenated.
+
+        They are owned copies.
+
+        Args:
+            update_history: True: a step has been made, and delays, histories and modifiers take its values in.
+                False: only look, with the present values as the newest; nothing changes, nor does the random
+                generator. Mask (N,) bool: take values in only there, as after a reset of these environments.
+        """
+        if update_history is True:
+            return {name: self._compute_group(name, None) for name in self._groups}
+        if update_history is False:
+            with self._looking():
+                return {name: self._compute_group(name, self._none) for name in self._groups}
+        with self._rows_kept(~update_history):
+            return {name: self._compute_group(name, update_history) for name in self._groups}
+
+    def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
+        super().reset(mask)
+        for pipeline in self._pipelines.values():
+            pipeline.reset(mask)
+        return {}
 
 
 def _terms_of_group(name: str, group: ObservationGroupCfg) -> dict[str, ObservationTermCfg]:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from lab_core.env import Env
+from lab_core.managers.checks import check_number, check_range
 from lab_core.managers.errors import TermError
-from lab_core.managers.manager_base import TermCfg, check_number, check_range
+from lab_core.managers.function_terms import TermCfg
 from lab_core.masks import expand_mask, masked_copy_
 from lab_core.sampling import uniform
 from lab_core.signals import CircularBuffer, DelayBuffer, ModifierCfg, NoiseCfg
@@ -47,8 +48,6 @@ class ObservationTermCfg(TermCfg):
 class ObservationPipeline(Stateful):
     """What follows the function of an observation term, with its memory."""
 
-    _state_exclude = ("_scale",)
-
     def __init__(self, cfg: ObservationTermCfg, value: torch.Tensor, what: str, env: Env, time_major: bool) -> None:
         """Allocates memory for a term whose function returns values like ``value``.
 
@@ -64,8 +63,9 @@ class ObservationPipeline(Stateful):
         self._modifiers = [modifier.build(value.shape, env.device) for modifier in cfg.modifiers]
         self._noise_cfg = cfg.noise
         self._noise = cfg.noise.build(value.shape, env.device) if cfg.noise else None
-        self._scale: torch.Tensor | None = None
+        self._scale = self.scratch(torch.ones(self.value_shape[-1], device=env.device))
         self._scale_values: tuple[float, ...] = ()
+        """What was copied to the device."""
         self._delay = self._history = None
         if cfg.delay_max_lag > 0:
             self._delay = DelayBuffer(cfg.delay_max_lag, value.shape, env.device)
@@ -160,10 +160,10 @@ class ObservationPipeline(Stateful):
         if not isinstance(scale, Sequence):
             return value * scale
         # A tensor made of Python numbers is copied to the device, and waited for: once per change, not per step.
-        if self._scale is None or tuple(scale) != self._scale_values:
+        if tuple(scale) != self._scale_values:
             self.check_change(self.cfg)
             self._scale_values = tuple(scale)
-            self._scale = torch.tensor(self._scale_values, device=value.device)
+            self._scale.copy_(torch.tensor(self._scale_values))
         return value * self._scale
 
     def _hold(self, value: torch.Tensor, advance: torch.Tensor | None) -> torch.Tensor:

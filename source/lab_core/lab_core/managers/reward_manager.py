@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from lab_core.env import Env
-from lab_core.managers.manager_base import ManagerBase, TermCfg, check_number, function_name
+from lab_core.managers.checks import check_number
+from lab_core.managers.function_terms import FunctionTerms, TermCfg, TorchTerms
+from lab_core.managers.manager_base import function_name
 from lab_core.masks import masked_copy_, masked_mean
 
 
@@ -21,12 +23,8 @@ class RewardTermCfg(TermCfg):
     """Factor of the term; 0: the function is not called."""
 
 
-class RewardManager(ManagerBase[RewardTermCfg]):
-    """Computes ``reward = sum(weight * term) * dt``.
-
-    A reset logs ``Episode_Reward/<term>``: the mean over the ended episodes of the term's sum, over the longest
-    episode's duration.
-    """
+class RewardTerms(FunctionTerms[RewardTermCfg]):
+    """Holds weights, and what the terms were worth, in all front ends."""
 
     kind = "reward"
     cfg_type = RewardTermCfg
@@ -58,6 +56,31 @@ class RewardManager(ManagerBase[RewardTermCfg]):
         for name, weight in weights.items():
             self._cfgs[name].weight = weight
 
+    def non_finite_terms(self) -> list[str]:
+        """Returns the terms that are NaN or infinite in the latest step, or were so before in an episode that still
+        runs. It waits for the device: to explain an error."""
+        finite = self.step_reward.isfinite().all(dim=0) & self._episode_sums.isfinite().all(dim=0)
+        return [name for name, is_finite in zip(self._cfgs, finite.tolist(), strict=True) if not is_finite]
+
+    @property
+    def _log_names(self) -> list[str]:
+        return [f"Episode_Reward/{name}" for name in self._cfgs]
+
+    def _check_cfg(self, name: str, cfg: RewardTermCfg) -> None:
+        check_number(cfg.weight, f"The weight of {self._what(name)}")
+
+    def _table(self) -> tuple[list[str], list[list[Any]]]:
+        rows = [[name, function_name(cfg.func), cfg.weight] for name, cfg in self._cfgs.items()]
+        return ["name", "function", "weight"], rows
+
+
+class RewardManager(RewardTerms, TorchTerms[RewardTermCfg]):
+    """Computes ``reward = sum(weight * term) * dt``.
+
+    A reset logs ``Episode_Reward/<term>``: the mean over the ended episodes of the term's sum, over the longest
+    episode's duration.
+    """
+
     def compute(self, dt: float) -> torch.Tensor:
         """Evaluates the terms after a step of ``dt`` seconds.
 
@@ -74,21 +97,8 @@ class RewardManager(ManagerBase[RewardTermCfg]):
         torch.sum(self.step_reward, dim=1, out=self.reward)
         return self.reward.mul_(dt)
 
-    def non_finite_terms(self) -> list[str]:
-        """Returns the terms that are NaN or infinite in the latest step, or were so before in an episode that still
-        runs. It waits for the device: to explain an error."""
-        finite = self.step_reward.isfinite().all(dim=0) & self._episode_sums.isfinite().all(dim=0)
-        return [name for name, is_finite in zip(self._cfgs, finite.tolist(), strict=True) if not is_finite]
-
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         means = masked_mean(self._episode_sums, mask) / self._env.max_episode_length_s
         masked_copy_(self._episode_sums, 0.0, mask)
         super().reset(mask)
-        return {f"Episode_Reward/{name}": mean for name, mean in zip(self._cfgs, means.unbind(), strict=True)}
-
-    def _check_cfg(self, name: str, cfg: RewardTermCfg) -> None:
-        check_number(cfg.weight, f"The weight of {self._what(name)}")
-
-    def _table(self) -> tuple[list[str], list[list[Any]]]:
-        rows = [[name, function_name(cfg.func), cfg.weight] for name, cfg in self._cfgs.items()]
-        return ["name", "function", "weight"], rows
+        return dict(zip(self._log_names, means.unbind(), strict=True))

@@ -9,7 +9,7 @@ import torch
 from lab_core.config import MISSING
 from lab_core.env import Env
 from lab_core.managers import CommandTermCfg, TermError
-from lab_core.managers.manager_base import check_range
+from lab_core.managers.checks import check_range
 from lab_core.masks import masked_copy_
 from lab_core.math import wrap_to_pi
 from lab_core.mdp.commands_settable import CommandComponent, SettableCommandTerm

@@ -14,7 +14,7 @@ import torch
 from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers import SceneEntityCfg, TermError
-from lab_core.managers.manager_base import check_range
+from lab_core.managers.checks import check_range
 from lab_core.math import quat_from_euler_xyz, quat_mul
 from lab_core.sampling import uniform
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from lab_core.config import MISSING
 from lab_core.datasets.config import DatasetCfg
-from lab_core.managers.manager_base import TermCfg
+from lab_core.managers.function_terms import TermCfg
 
 Phase = Literal["pre_step", "pre_physics", "post_physics", "post_step", "post_reset"]
 """When a term is read.

@@ -19,7 +19,8 @@ from lab_core.datasets.errors import RecorderError
 from lab_core.datasets.writer import dataset_sinks
 from lab_core.env import Env
 from lab_core.errors import ConfigError, unknown_name_message
-from lab_core.managers.manager_base import check_tensor, function_name
+from lab_core.managers.checks import check_tensor
+from lab_core.managers.manager_base import function_name
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
 from lab_core.recorder.config import PHASES, RecorderCfg
 from lab_core.recorder.hooks import HookPart, RecorderHooks

@@ -14,13 +14,13 @@ from lab_core.datasets.errors import RecorderError
 from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError
-from lab_core.managers.manager_base import ManagerBase, ManagerTermBase
+from lab_core.managers.function_terms import ManagerTermBase, TorchTerms
 from lab_core.recorder.config import PHASES, Phase, RecorderTermCfg
 from lab_core.recorder.hooks import HookPart
 from lab_core.recorder.transition import TransitionBuffers
 
 
-class RecorderTermManager(ManagerBase[RecorderTermCfg]):
+class RecorderTermManager(TorchTerms[RecorderTermCfg]):
     """Copies what terms return into buffers.
 
     A recorder decides nothing about the future, so that nobody asks it for a state: recorders may differ between a run

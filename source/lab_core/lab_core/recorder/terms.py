@@ -12,7 +12,7 @@ import torch
 from lab_core.datasets.errors import RecorderError
 from lab_core.env import Env
 from lab_core.managers.declare import declare
-from lab_core.managers.manager_base import ManagerTermBase
+from lab_core.managers.function_terms import ManagerTermBase
 from lab_core.recorder.config import RecorderTermCfg
 from lab_core.state import named_tensors
 

@@ -10,10 +10,9 @@ import torch
 
 from lab_core.masks import masked_copy_
 from lab_core.scene.buffers import Buffer, Kind, Notice, Role
-from lab_core.state import Stateful
 
 
-class EntityData(Stateful):
+class EntityData:
     """Tensors of one entity in N environments: what every kind has. A kind's own class declares more.
 
     These classes are the one place that names the buffers: what each is, per what, its unit, who writes it. Per root
@@ -22,6 +21,9 @@ class EntityData(Stateful):
     Every tensor is contiguous and is written in place for the life of the backend. World frame: z up; quaternions
     xyzw. ``_w``: world frame; ``_b``: root-link frame. ``link``: the body's frame origin; ``com``: its centre of mass.
     Units: m, rad, s, kg, N, N m.
+
+    It is the physics' part of a state, not that of whoever holds it, such as a term: hence it is not
+    :class:`lab_core.state.Stateful`.
     """
 
     root_link_pose_w = Buffer(Role.STATE, "root", Kind.POSE, "m", reset="default_root_pose", key="root_pose")
@@ -117,6 +119,10 @@ class EntityData(Stateful):
             for name, value in vars(base).items()
             if isinstance(value, Buffer) and (not roles or value.role in roles)
         }
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Returns the buffers by name."""
+        return {name: getattr(self, name) for name in self.buffers()}
 
     @classmethod
     @cache

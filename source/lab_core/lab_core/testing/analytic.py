@@ -153,11 +153,12 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         self._refresh(everywhere)
 
     def state_dict(self) -> dict[str, Any]:
-        state = {name: tensor.cpu() for name, tensor in self._data.state_dict().items()}
+        state = {name: tensor.cpu().clone() for name, tensor in self._data.tensors().items()}
         return state | {"non_finite": self.non_finite.cpu().clone(), "count": self._non_finite_count.cpu().clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._data.load_state_dict({name: state[name] for name in self._data.buffers()})
+        for name, tensor in self._data.tensors().items():
+            tensor.copy_(state[name])
         self.non_finite.copy_(state["non_finite"])
         self._non_finite_count.copy_(state["count"])
 

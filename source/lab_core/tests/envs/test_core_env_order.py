@@ -13,7 +13,7 @@ from lab_core.recorder import RecorderHooks
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 WATCHED = {
-    "action_manager": ("process_action", "apply_action", "reset"),
+    "action_manager": ("process_actions", "apply_actions", "reset"),
     "observation_manager": ("compute", "reset"),
     "reward_manager": ("compute", "reset"),
     "termination_manager": ("compute", "reset"),
@@ -83,8 +83,8 @@ def calls(env: ManagerBasedRLEnv, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 CALLS = {
-    "_process_actions": ["action_manager.process_action"],
-    "_apply_actions": ["action_manager.apply_action"],
+    "_process_actions": ["action_manager.process_actions"],
+    "_apply_actions": ["action_manager.apply_actions"],
     "_step_physics": ["physics.step"],
     "_update_terminations": ["termination_manager.compute"],
     "_compute_reward": ["reward_manager.compute", "command_manager.update_metrics", "metrics_manager.compute"],

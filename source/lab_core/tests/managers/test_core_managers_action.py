@@ -35,7 +35,7 @@ def two_terms(env) -> ActionManager:
 def test_columns_follow_the_order_of_the_terms(env):
     manager = two_terms(env)
     assert manager.total_action_dim == 3 and manager.term_names == ["pole", "both"]
-    manager.process_action(torch.tensor([[1.0, 2.0, 3.0]]).expand(N, 3))
+    manager.process_actions(torch.tensor([[1.0, 2.0, 3.0]]).expand(N, 3))
     assert manager.get_term("pole").raw_actions.tolist() == [[1.0]] * N
     assert manager.get_term("both").raw_actions.tolist() == [[2.0, 3.0]] * N
     assert manager.get_term("both").processed_actions.tolist() == [[20.0, 30.0]] * N
@@ -48,24 +48,24 @@ def test_wrong_shape_tells_the_layout(env, shape):
     with pytest.raises(
         ActionError, match=rf"shape \(5, 3\) \(environments, columns pole 0:1, both 1:3\), got \({shape[0]}"
     ):
-        two_terms(env).process_action(torch.zeros(shape))
+        two_terms(env).process_actions(torch.zeros(shape))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
 def test_number_types_are_converted(env, dtype):
     manager = two_terms(env)
-    manager.process_action(torch.ones(N, 3, dtype=dtype))
+    manager.process_actions(torch.ones(N, 3, dtype=dtype))
     assert manager.action.dtype == torch.float32 and manager.action.tolist() == [[1.0] * 3] * N
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_non_finite_action_is_refused_at_once_on_a_cpu(env, bad):
     manager = two_terms(env)
-    manager.process_action(torch.ones(N, 3))
+    manager.process_actions(torch.ones(N, 3))
     action = torch.zeros(N, 3)
     action[1, 2] = action[4, 1] = bad
     with pytest.raises(ActionError, match="not finite in environments 1, 4, action terms both"):
-        manager.process_action(action)
+        manager.process_actions(action)
     assert manager.action.tolist() == [[1.0] * 3] * N and manager.prev_action.tolist() == [[0.0] * 3] * N
 
 
@@ -74,9 +74,9 @@ def test_non_finite_action_is_latched_where_looking_would_wait(env):
     manager._check._raise_at_once = False  # as on a GPU
     action = torch.ones(N, 3)
     action[2, 0] = float("nan")
-    manager.process_action(action)
+    manager.process_actions(action)
     assert manager.action[2].tolist() == [0.0, 1.0, 1.0] and torch.isnan(action[2, 0])
-    manager.process_action(torch.ones(N, 3))
+    manager.process_actions(torch.ones(N, 3))
     manager.reset(torch.ones(N, dtype=torch.bool))
     with pytest.raises(ActionError, match="not finite in environments 2, action terms pole"):
         manager.raise_for_invalid()
@@ -86,13 +86,13 @@ def test_non_finite_action_is_latched_where_looking_would_wait(env):
 def test_many_bad_environments_are_counted():
     env = analytic_cartpole_env_cfg(num_envs=30).build()
     with pytest.raises(ActionError, match=r"environments 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... \(30 in all\), action"):
-        env.action_manager.process_action(torch.full((30, 1), float("nan")))
+        env.action_manager.process_actions(torch.full((30, 1), float("nan")))
 
 
 def test_the_last_two_actions_are_kept_and_zeroed_at_reset(env):
     manager = two_terms(env)
-    manager.process_action(torch.full((N, 3), 1.0))
-    manager.process_action(torch.full((N, 3), 2.0))
+    manager.process_actions(torch.full((N, 3), 1.0))
+    manager.process_actions(torch.full((N, 3), 2.0))
     assert manager.action[0].tolist() == [2.0] * 3 and manager.prev_action[0].tolist() == [1.0] * 3
     assert manager.reset(torch.tensor([True, False, False, False, False])) == {}
     assert manager.action[0].tolist() == manager.prev_action[0].tolist() == [0.0] * 3
@@ -128,8 +128,8 @@ def test_bad_configuration_names_the_term(env, cfg, message):
 
 def apply(env, cfg, action) -> ActionManager:
     manager = ActionManager({"a": cfg}, env)
-    manager.process_action(torch.tensor(action).expand(N, -1))
-    manager.apply_action()
+    manager.process_actions(torch.tensor(action).expand(N, -1))
+    manager.apply_actions()
     return manager
 
 
@@ -204,7 +204,7 @@ def test_clip_acts_on_the_processed_action(env, clip, expected):
 def test_scale_may_change_at_run_time_and_joints_may_not(env):
     manager = two_terms(env)
     manager.set_term_cfg("both", mdp.JointEffortActionCfg(joint_names=".*", scale=20.0))
-    manager.process_action(torch.ones(N, 3))
+    manager.process_actions(torch.ones(N, 3))
     assert manager.get_term("both").processed_actions.tolist() == [[20.0, 20.0]] * N
     with pytest.raises(TermError, match="action term 'both': joint_names cannot change"):
         manager.set_term_cfg("both", mdp.JointEffortActionCfg(joint_names=CART))
@@ -219,5 +219,5 @@ def test_table_shows_the_columns(env):
 
 def test_numpy_values_pass_through_torch(env):
     manager = two_terms(env)
-    manager.process_action(torch.from_numpy(np.ones((N, 3))))
+    manager.process_actions(torch.from_numpy(np.ones((N, 3))))
     assert manager.action.dtype == torch.float32

@@ -304,8 +304,8 @@ def test_managers_without_terms_work(env):
     mask = torch.ones(N, dtype=torch.bool)
     rewards, actions = RewardManager({}, env), ActionManager({}, env)
     assert rewards.compute(0.1).tolist() == [0.0] * N
-    actions.process_action(torch.zeros(N, 0))
-    actions.apply_action()
+    actions.process_actions(torch.zeros(N, 0))
+    actions.apply_actions()
     commands, curriculum, metrics = CommandManager({}, env), CurriculumManager({}, env), MetricsManager({}, env)
     commands.compute(0.1)
     curriculum.compute(mask)

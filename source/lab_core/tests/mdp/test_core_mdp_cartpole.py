@@ -89,9 +89,9 @@ def test_target_cost_wraps_the_angle(env, angle, expected):
 
 
 def test_action_costs(env):
-    env.action_manager.process_action(torch.full((N, 1), 2.0))
+    env.action_manager.process_actions(torch.full((N, 1), 2.0))
     assert mdp.action_rate_l2(env).tolist() == [4.0] * N  # the action before the first is zero
-    env.action_manager.process_action(torch.full((N, 1), -1.0))
+    env.action_manager.process_actions(torch.full((N, 1), -1.0))
     assert mdp.action_rate_l2(env).tolist() == [9.0] * N
     assert mdp.action_l2(env).tolist() == [1.0] * N
 
@@ -141,7 +141,7 @@ def test_joint_observations(env):
 
 
 def test_actions_and_time(env):
-    env.action_manager.process_action(torch.full((N, 1), 2.0))
+    env.action_manager.process_actions(torch.full((N, 1), 2.0))
     assert mdp.last_action(env).tolist() == [[2.0]] * N == mdp.last_action(env, "cart_effort").tolist()
     env.episode_length_buf.fill_(30)
     torch.testing.assert_close(mdp.current_time_s(env), torch.full((N, 1), 0.5))

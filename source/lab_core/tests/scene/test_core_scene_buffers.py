@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lab_core.scene import Articulation, ArticulationCfg, ArticulationData, Buffer, Kind, Notice, Role
+from lab_core.state import Stateful
 
 N, JOINTS, BODIES = 4, ("hip", "knee"), ("base", "thigh", "shank")
 SOME = torch.tensor([True, False, True, False])
@@ -43,13 +44,17 @@ def test_a_line_of_the_table_is_a_tensor_of_its_shape(hot):
     assert "motor_temperature" not in ArticulationData.buffers()
 
 
-def test_a_line_of_the_table_is_saved_and_restored(hot):
-    hot.data.body_warmth.fill_(3.0)
-    state = hot.data.state_dict()
-    assert state.keys() == HotData.buffers().keys()
-    other = HotData(N, JOINTS, BODIES)
-    other.load_state_dict(state)
-    assert (other.body_warmth == 3.0).all()
+def test_a_line_of_the_table_is_among_the_tensors_that_a_backend_saves(hot):
+    assert hot.data.tensors().keys() == HotData.buffers().keys()
+    assert hot.data.tensors()["body_warmth"] is hot.data.body_warmth
+
+
+def test_who_holds_an_entity_does_not_save_its_buffers(hot):
+    class Term(Stateful):
+        def __init__(self) -> None:
+            self.data, self.mine = hot.data, torch.zeros(N)
+
+    assert Term().state_dict().keys() == {"mine"}
 
 
 def test_a_line_of_the_table_is_reset_where_the_mask_says(hot):

@@ -15,6 +15,7 @@ from lab_warp.env import EnvArrays
 from lab_warp.envs.warp_rl_env import WarpRLEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.noise import ColumnNoise
+from lab_warp.views import Shared
 
 
 @dataclass
@@ -169,9 +170,9 @@ class DirectRLEnvWarp(WarpRLEnv, RLEnv):
     def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
         raise NotImplementedError("A Warp environment computes its observations in the captured step.")
 
-    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
+    def _observe(self, mask: Shared | None = None) -> None:
         self._get_observations(self._now_view)
-        self._observation_noise.apply(self, self._now_view, None if mask is None else mask[0])
+        self._observation_noise.apply(self, self._now_view, mask and mask.warp)
 
     def _observe_end(self) -> None:
         self._get_observations(self._end_view)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import warp as wp
 
 from lab_core.envs import ManagerBasedRLEnv
 from lab_warp.envs.warp_rl_env import WarpRLEnv
@@ -16,6 +15,7 @@ from lab_warp.managers import (
     RewardManagerWarp,
     TerminationManagerWarp,
 )
+from lab_warp.views import Shared
 
 
 class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
@@ -50,7 +50,7 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         return self.termination_manager.flags
 
     def _take_actions(self, actions: torch.Tensor) -> None:
-        self.action_manager.take(actions)
+        self.action_manager.take_actions(actions)
 
     def _copy_settings(self) -> None:
         super()._copy_settings()
@@ -62,7 +62,7 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         self.command_manager.copy_shared()
 
     def _process_actions(self) -> None:
-        self.action_manager.process()
+        self.action_manager.process_actions()
 
     def _compute_dones(self) -> None:
         self.termination_manager.compute()
@@ -72,8 +72,8 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         self.command_manager.update_metrics()
         self.metrics_manager.compute()
 
-    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
-        self.observation_manager.compute_now(mask)
+    def _observe(self, mask: Shared | None = None) -> None:
+        self.observation_manager.compute(mask)
 
     def _observe_end(self) -> None:
         self.observation_manager.compute_end()
@@ -90,7 +90,7 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         )
 
     def _curriculum_masked(self) -> None:
-        self.curriculum_manager.compute_masked()
+        self.curriculum_manager.compute(self._reset)
 
     def _reset_managers_masked(self) -> None:
         for manager in (
@@ -103,7 +103,7 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
             self.termination_manager,
             self.metrics_manager,
         ):
-            manager.reset_masked()
+            manager.reset(self._reset)
 
     def _refresh_masked(self) -> None:
-        self.command_manager.refresh_masked()
+        self.command_manager.refresh(self._reset)

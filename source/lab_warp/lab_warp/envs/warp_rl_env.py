@@ -22,7 +22,7 @@ from lab_warp.managers.terms import Island
 from lab_warp.progress import Progress, quiet_warp
 from lab_warp.rng import WarpRng
 from lab_warp.scene import write_default_state
-from lab_warp.views import share_entity
+from lab_warp.views import Shared, share_entity
 
 _CAPTURED = [stage for stage in STEP if not stage.on_host]
 _ON_HOST = [stage for stage in STEP if stage.on_host]
@@ -43,7 +43,7 @@ class WarpRLEnv(RLEnv):
 
     event_manager: EventManagerWarp
     log: WarpEpisodeLog
-    _state_exclude = ("warp", "rng", "reset_count", "_steps_on_device", "_replaced")
+    _state_exclude = ("warp", "rng", "_reset", "reset_count", "_steps_on_device", "_replaced")
 
     # Construction -------------------------------------------------------------------------------------------------
 
@@ -70,6 +70,7 @@ class WarpRLEnv(RLEnv):
             reset_count=wp.from_torch(self.reset_count),
             step_count=wp.from_torch(self._steps_on_device),
         )
+        self._reset = Shared(self.warp.reset_mask, self.reset_mask)
         self.log = WarpEpisodeLog(self.device)
         self._pending_capture = ""
         self._has_run: set[str] = set()
@@ -136,7 +137,7 @@ class WarpRLEnv(RLEnv):
     @captured
     def _observe_reset_stage(self) -> None:
         self._refresh_masked()
-        self._observe((self.warp.reset_mask, self.reset_mask))
+        self._observe(self._reset)
 
     def _record(self, hook: str) -> None:
         if hook in ("record_pre_reset", "record_post_reset"):
@@ -320,7 +321,7 @@ class WarpRLEnv(RLEnv):
         """Hands changed settings to the device, before the captured stage."""
         self.event_manager.copy_settings()
 
-    def _observe(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
+    def _observe(self, mask: Shared | None = None) -> None:
         """Computes the observations; memories move on everywhere or in the environments of ``mask``."""
         raise NotImplementedError
 
@@ -339,11 +340,11 @@ class WarpRLEnv(RLEnv):
 
     def _draw_state_masked(self) -> None:
         """Draws the state of the environments that are being reset."""
-        self.event_manager.apply_reset()
+        self.event_manager.apply_reset(self._reset)
 
     def _reset_managers_masked(self) -> None:
         """Resets the managers."""
-        self.event_manager.reset_masked()
+        self.event_manager.reset(self._reset)
 
     def _refresh_masked(self) -> None:
         """Adapts commands to a state that was set from outside."""

@@ -3,85 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import torch
 import warp as wp
 
-from lab_core.managers import ActionManager, ActionTerm, ActionTermCfg
+from lab_core.managers import ActionTerm, ActionTermCfg, ActionTerms
+from lab_warp.env import WarpEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.built_terms import WarpBuiltTerms
-from lab_warp.views import share
-
-if TYPE_CHECKING:
-    from lab_warp.env import WarpEnv
+from lab_warp.views import Shared, shared
 
 
-class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionManager):
-    """Splits the action (N, A) among its terms, in order.
+@dataclass
+class ActionArrays:
+    """The action for kernels."""
 
-    :meth:`take` hands over an action before the recorded stage; :meth:`process` and :meth:`apply_action` belong to it.
+    action: wp.array
+    """(N, A) of this step."""
+    prev_action: wp.array
+    """(N, A) of the step before."""
+
+
+class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionTerms):
+    """Splits the action among its terms.
+
+    :meth:`take_actions` hands over an action before the captured stage, to which the rest belongs.
     """
 
-    _env: WarpEnv
-    _shared = "raw_actions"
+    _shown = "raw_actions"
 
     def __init__(self, cfg: Mapping[str, ActionTermCfg | None], env: WarpEnv) -> None:
         super().__init__(cfg, env)
-        self._given = torch.zeros_like(self.action)
-        self._non_finite = self._check.non_finite_action
-        self.warp: SimpleNamespace = share(self, ("action", "prev_action", "_given", "_non_finite"))
+        self._given = self.scratch(shared(torch.zeros_like(self.action)))
+        self._non_finite = wp.from_torch(self._check.non_finite_action)
+        self.warp = ActionArrays(wp.from_torch(self.action), wp.from_torch(self.prev_action))
+        self._parts = self.scratch({name: shared(self.action[:, part]) for name, part in self._columns.items()})
+        """Term -> its columns of the action."""
+        self._show_terms()
 
-    _state_exclude = ("_given", "_non_finite")
-
-    def take(self, action: torch.Tensor) -> None:
+    def take_actions(self, actions: torch.Tensor) -> None:
         """Takes over the policy's action (N, A), on any device, of any number type and layout.
 
         Raises:
             ActionError: the shape is wrong, or (on a CPU) a number is not finite; nothing has been changed.
         """
-        self._given.copy_(self._check.shaped(action))
+        self._given.torch.copy_(self._check.shaped(actions))
 
-    def process(self) -> None:
-        """Shifts the actions by a step and processes the new one."""
-        device = self._env.wp_device
+    def process_actions(self) -> None:
+        """Shifts the actions by a step and processes the one that was taken over."""
         wp.launch(
             kernels.take_action,
             dim=self.action.shape,
-            inputs=[self.warp.given],
-            outputs=[self.warp.action, self.warp.prev_action, self.warp.non_finite],
-            device=device,
+            inputs=[self._given.warp],
+            outputs=[self.warp.action, self.warp.prev_action, self._non_finite],
+            device=self._env.wp_device,
         )
         for name, term in self._terms.items():
-            columns = self._columns[name]
-            if self._is_twin(name):
-                term.process_actions(self.warp.action, columns.start)  # pyright: ignore[reportCallIssue]
-            else:
-                self._call_in_torch(name, term.process_actions, self.action[:, columns])
+            part = self._parts[name]
+            self._call(name, term.process_actions, part.warp if self._is_twin(name) else part.torch)
 
-    def apply_action(self) -> None:
+    def apply_actions(self) -> None:
+        """Writes the targets of all terms."""
         for name, term in self._terms.items():
-            if self._is_twin(name):
-                term.apply_actions()
-            else:
-                self._call_in_torch(name, term.apply_actions)
+            self._call(name, term.apply_actions)
 
-    def reset_masked(self) -> None:
-        """Zeroes the actions of the environments that are being reset."""
-        mask = self._env.warp.reset_mask
+    def reset(self, mask: Shared) -> None:
+        """Zeroes the actions of the environments in ``mask``."""
         wp.launch(
             kernels.clear_actions,
             dim=self.action.shape,
-            inputs=[mask],
+            inputs=[mask.warp],
             outputs=[self.warp.action, self.warp.prev_action],
             device=self._env.wp_device,
         )
         for name, term in self._terms.items():
-            if self._is_twin(name):
-                term.reset(mask)  # pyright: ignore[reportArgumentType]
-            else:
-                self._call_in_torch(name, term.reset, self._env.reset_mask)
-
-    def _shared_shape(self, term: ActionTerm) -> tuple[int, ...]:
-        return self._env.num_envs, term.action_dim
+            self._call(name, term.reset, mask.warp if self._is_twin(name) else mask.torch)

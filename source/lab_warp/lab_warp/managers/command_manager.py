@@ -3,68 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import torch
 import warp as wp
 
-from lab_core.managers import CommandManager, CommandTerm, CommandTermCfg
+from lab_core.managers import CommandTerm, CommandTermCfg, CommandTerms
+from lab_warp.env import WarpEnv
 from lab_warp.managers.built_terms import WarpBuiltTerms
+from lab_warp.reductions import masked_means
+from lab_warp.views import Shared
 
-if TYPE_CHECKING:
-    from lab_warp.env import WarpEnv
 
-
-class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandManager):
+class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandTerms):
     """Holds the command terms; those without a twin run in torch. A reset logs ``Metrics/<term>/<metric>``."""
 
-    _env: WarpEnv
-    _shared = "command"
+    _shown = "command"
 
     def __init__(self, cfg: Mapping[str, CommandTermCfg | None], env: WarpEnv) -> None:
         super().__init__(cfg, env)
-        self._slots: dict[str, dict[str, tuple[wp.array, torch.Tensor]]] = {
-            name: {metric: env.log.reserve([f"Metrics/{name}/{metric}"]) for metric in term.metrics}
+        self._slots = self.scratch(
+            {
+                name: {metric: Shared(*env.log.reserve([f"Metrics/{name}/{metric}"])) for metric in term.metrics}
+                for name, term in self._terms.items()
+            }
+        )
+        self._metrics = {
+            name: {metric: wp.from_torch(values.unsqueeze(1)) for metric, values in term.metrics.items()}
             for name, term in self._terms.items()
+            if self._is_twin(name)
         }
-
-    _state_exclude = ("_slots",)
+        """Twin -> metric -> (N, 1)."""
+        self._show_terms()
 
     def update_metrics(self) -> None:
-        for name in self._terms:
-            self._call(name, "update_metrics")
+        """Updates the metrics with the step that was just made, before any reset and any new command."""
+        for name, term in self._terms.items():
+            self._call(name, term.update_metrics)
 
     def compute(self, dt: float) -> None:
-        for name in self._terms:
-            self._call(name, "compute", dt)
+        """Moves all commands on by ``dt`` seconds."""
+        for name, term in self._terms.items():
+            self._call(name, term.compute, dt)
 
-    def refresh_masked(self) -> None:
-        """Adapts the commands of the environments that were reset to the state set from outside."""
-        for name in self._terms:
-            mask = self._env.warp.reset_mask if self._is_twin(name) else self._env.reset_mask
-            self._call(name, "refresh", mask)
+    def refresh(self, mask: Shared) -> None:
+        """Adapts the commands of the environments in ``mask`` to the state they were reset to from outside; nothing
+        moves on."""
+        for name, term in self._terms.items():
+            self._call(name, term.refresh, mask.warp if self._is_twin(name) else mask.torch)
 
-    def reset_masked(self) -> None:
-        """Draws new commands in the environments that are being reset and logs their episodes."""
+    def reset(self, mask: Shared) -> None:
+        """Draws new commands in the environments of ``mask`` and logs the means of their episodes."""
         for name, term in self._terms.items():
             if self._is_twin(name):
-                slots = {metric: slot for metric, (slot, _) in self._slots[name].items()}
-                term.reset(self._env.warp.reset_mask, slots)  # pyright: ignore[reportCallIssue]
+                for metric, values in self._metrics[name].items():
+                    slot, count = self._slots[name][metric].warp, self._env.warp.reset_count
+                    masked_means(values, mask.warp, count, slot, 1.0, self._env.wp_device)
+                self._call(name, term.reset, mask.warp)
             else:
-                self._call_in_torch(name, self._reset_torch, name, term)
+                self._call(name, self._reset_torch, name, mask.torch)
 
-    def _reset_torch(self, name: str, term: CommandTerm) -> None:
+    def _reset_torch(self, name: str, mask: torch.Tensor) -> None:
         count = self._env.reset_count
-        for metric, value in term.reset(self._env.reset_mask).items():
-            slot = self._slots[name][metric][1]
+        for metric, value in self._terms[name].reset(mask).items():
+            slot = self._slots[name][metric].torch
             slot.copy_(torch.where(count > 0, value, slot))
-
-    def _call(self, name: str, method: str, *args: Any) -> None:
-        function = getattr(self._terms[name], method)
-        if self._is_twin(name):
-            function(*args)
-        else:
-            self._call_in_torch(name, function, *args)
-
-    def _shared_shape(self, term: CommandTerm) -> tuple[int, ...]:
-        return tuple(term.command.shape)

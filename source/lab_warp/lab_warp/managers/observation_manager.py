@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import torch
 import warp as wp
@@ -16,21 +16,22 @@ from lab_core.managers import (
     GroupObservation,
     ManagerTermBase,
     ObservationGroupCfg,
-    ObservationManager,
     ObservationTermCfg,
+    ObservationTerms,
 )
 from lab_core.state import named_tensors
 from lab_warp.capture import eager
+from lab_warp.env import WarpEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.noise import finish_columns, has_no_memory, noise_settings
 from lab_warp.managers.terms import Island, WarpTerms
 from lab_warp.twins import find_twin
-from lab_warp.views import share
-
-if TYPE_CHECKING:
-    from lab_warp.env import WarpEnv
+from lab_warp.views import Shared, shared
 
 _SETTINGS = ("kind", "operation", "first", "second", "low", "high", "scale")
+_WHOLE = ("kind", "operation")
+"""Those that are whole numbers."""
+_Side: TypeAlias = Literal["now", "end"]
 
 
 class Group:
@@ -52,18 +53,16 @@ class Group:
         }
         self.warp = {side: wp.from_torch(values) for side, values in self.values.items()}
         self.out = {
-            side: {name: values[:, columns] for name, columns in self.columns.items()}
+            side: {name: shared(values[:, columns]) for name, columns in self.columns.items()}
             for side, values in self.values.items()
         }
-        self.out_warp = {
-            side: {name: wp.from_torch(out) for name, out in outs.items()} for side, outs in self.out.items()
-        }
-        whole = ("kind", "operation")
-        self._settings = {
-            name: torch.zeros(sum(widths), dtype=torch.int32 if name in whole else torch.float32, device=device)
+        """Side -> term -> its columns."""
+        self._settings = [
+            shared(torch.zeros(sum(widths), dtype=torch.int32 if name in _WHOLE else torch.float32, device=device))
             for name in _SETTINGS
-        }
-        self.settings: SimpleNamespace = share(SimpleNamespace(**self._settings), _SETTINGS)
+        ]
+        self.settings = [setting.warp for setting in self._settings]
+        """(D,) each, as :func:`kernels.finish_observation` takes them."""
         self._copied: Any = None
         self.is_noisy = False
         """Whether a column draws at random."""
@@ -72,13 +71,13 @@ class Group:
         """Hands changed noise, clips and scales to the device."""
         if terms == self._copied:
             return
-        for i, name in enumerate(_SETTINGS):
+        for i in range(len(_SETTINGS)):
             numbers: list[float] = []
             for term, columns in self.columns.items():
                 value = terms[term][i]
                 width = columns.stop - columns.start
                 numbers += list(value) if isinstance(value, tuple) else [value] * width
-            buffer = self._settings[name]
+            buffer = self._settings[i].torch
             buffer.copy_(torch.tensor(numbers, dtype=buffer.dtype))
         self._copied = terms
         self.is_noisy = any(kind in (kernels.UNIFORM, kernels.GAUSSIAN) for kind, *_ in terms.values())
@@ -90,36 +89,30 @@ _NOTHING: _Finish = (kernels.NO_NOISE, kernels.ADD, 0.0, 0.0, -math.inf, math.in
 
 
 @dataclass
-class _Term:
+class _Kind:
     """How a term is computed."""
 
     is_plain: bool
     """Its twin writes into the group, whose last kernel adds noise, clips and scales."""
-    value: torch.Tensor | None
+    value: Shared | None
     """Where the twin writes for a pipeline in torch; None: the function runs in torch too."""
 
 
-class ObservationManagerWarp(WarpTerms, ObservationManager):
+class ObservationManagerWarp(WarpTerms, ObservationTerms):
     """Computes the groups. Twins write into the columns of their group, and one kernel per group finishes them.
 
     Terms with modifiers, delays, histories or noise that has a memory go on in torch, between two graphs. So do classes
     with a memory, though they have a twin: the end of a step is observed without a trace in it.
     """
 
-    _env: WarpEnv
-
     def __init__(self, cfg: Mapping[str, ObservationGroupCfg | None], env: WarpEnv) -> None:
-        self._terms: dict[str, _Term] = {}
-        super().__init__(cfg, env)  # in torch, which finds the shapes
-        self._group_buffers: dict[str, Group] = {}
-        for group, group_cfg in self._groups.items():
-            self._group_buffers[group] = self._make_group(group, group_cfg)
-        for name, term_cfg in self._cfgs.items():
-            self._choose(name, term_cfg)
+        self._kinds: dict[str, _Kind] = {}
+        super().__init__(cfg, env)  # in torch, which finds the shapes and the memories
+        self._group_buffers = {name: self._make_group(name, group) for name, group in self._groups.items()}
+        for name in self._cfgs:
+            self._choose(name, self._cfgs[name])
         self._fix_terms()
         self.copy_settings()
-
-    _state_exclude = ("_terms", "_group_buffers")
 
     @property
     def now(self) -> dict[str, GroupObservation]:
@@ -133,7 +126,7 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
 
     @property
     def resets_recordable(self) -> bool:
-        return super().resets_recordable and all(term.is_plain for term in self._terms.values())
+        return super().resets_recordable and all(kind.is_plain for kind in self._kinds.values())
 
     def copy_settings(self) -> None:
         """Hands changed noise, clips and scales to the device; called between steps.
@@ -141,15 +134,15 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
         Raises:
             TermError: a scale has another length than its term.
         """
-        for name, term in self._terms.items():
-            if term.is_plain and not _is_plain(self._cfgs[name]):
-                self._terms[name] = self._term_with_memory(name)
+        for name, kind in self._kinds.items():
+            if kind.is_plain and not _is_plain(self._cfgs[name]):
+                self._kinds[name] = self._with_memory(name)
                 self._env.request_capture(f"{self._what(name)} has a memory now")
         for name, group in self._group_buffers.items():
             corrupt, was_noisy = self._groups[name].enable_corruption, group.is_noisy
             group.copy_settings(
                 {
-                    term: self._finish(full, corrupt) if self._terms[full].is_plain else _NOTHING
+                    term: self._finish(full, corrupt) if self._kinds[full].is_plain else _NOTHING
                     for term, full in self._group_terms[name].items()
                     if term in group.columns
                 }
@@ -158,62 +151,64 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
             if group.is_noisy is not was_noisy:
                 self._env.request_capture(f"noise of observation group {name!r} came or went")
 
-    def compute_now(self, mask: tuple[wp.array, torch.Tensor] | None = None) -> None:
+    def compute(self, mask: Shared | None = None) -> None:
         """Computes the observations after a step. Delays, histories and random streams move on: in all environments,
-        or in those of ``mask`` (as Warp array and as tensor)."""
+        or in those of ``mask``."""
         self._compute_side("now", mask)
 
     def compute_end(self) -> None:
         """Computes the observations of the end of the step, without a trace in memories and random streams."""
         self._compute_side("end", None)
 
-    def reset_masked(self) -> None:
-        """Starts new episodes in the environments that are being reset."""
-        self._reset_class_terms()
-        pipelines = [self._pipelines[name] for name, term in self._terms.items() if not term.is_plain]
+    def reset(self, mask: Shared) -> None:
+        """Starts new episodes in the environments of ``mask``."""
+        self._reset_class_terms(mask)
+        pipelines = [self._pipelines[name] for name, kind in self._kinds.items() if not kind.is_plain]
         if pipelines:
-            mask = self._env.reset_mask
-            eager(Island("memory of observation terms", lambda: [pipeline.reset(mask) for pipeline in pipelines]))
+            reset = [partial(pipeline.reset, mask.torch) for pipeline in pipelines]
+            eager(Island("memory of observation terms", lambda: [each() for each in reset]))
 
-    def _compute_side(self, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+    def _compute_side(self, side: _Side, mask: Shared | None) -> None:
         ahead = 0
         for name, group in self._group_buffers.items():
             if not _is_flat(group.cfg, self.group_obs_term_dim[name]):
                 eager(Island(f"observation group {name!r}: its axes", self._compute_in_torch), name, side, mask)
                 continue
             for term, full in self._group_terms[name].items():
-                kind = self._terms[full]
+                kind, out = self._kinds[full], group.out[side][term]
                 if kind.is_plain:
-                    self._evaluate(full, group.out_warp[side][term], group.out[side][term])
+                    self._evaluate(full, out)
                     continue
                 if kind.value is not None:
-                    self._evaluate(full, wp.from_torch(kind.value), kind.value)
+                    self._evaluate(full, kind.value)
                 what = f"{self._what(full)}: " + ("its memory" if find_twin(self._cfgs[full].func) else "no Warp twin")
-                eager(Island(what, self._pipe), full, group.out[side][term], side, mask)
-            settings = [getattr(group.settings, setting) for setting in _SETTINGS]
+                eager(Island(what, self._pipe), full, out.torch, side, mask)
             draws = group.is_noisy and side == "now"
-            finish_columns(self._env, group.warp[side], settings, None if mask is None else mask[0], draws, ahead)
+            finish_columns(self._env, group.warp[side], group.settings, mask and mask.warp, draws, ahead)
             if group.is_noisy and not draws:
                 ahead += 1
 
-    def _pipe(self, name: str, out: torch.Tensor, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
+    def _pipe(self, name: str, out: torch.Tensor, side: _Side, mask: Shared | None) -> None:
         """Computes what follows the function of a term, and the function where it has no twin, in torch."""
         group, _, _ = name.partition("/")
-        corrupt = self._groups[group].enable_corruption
-        looking = side == "end"
-        advance = self._none if looking else (None if mask is None else mask[1])
-        with self._looking() if looking else (nullcontext() if mask is None else self._rows_kept(~mask[1])):
-            value = self._terms[name].value
-            value = self._value(name) if value is None else value
-            out.copy_(self._pipelines[name](value, corrupt, advance).flatten(start_dim=1))
+        advance, context = self._advance(side, mask)
+        with context:
+            given = self._kinds[name].value
+            value = self._value(name) if given is None else given.torch
+            out.copy_(self._pipelines[name](value, self._groups[group].enable_corruption, advance).flatten(start_dim=1))
 
-    def _compute_in_torch(self, name: str, side: str, mask: tuple[wp.array, torch.Tensor] | None) -> None:
-        looking = side == "end"
-        advance = self._none if looking else (None if mask is None else mask[1])
-        with self._looking() if looking else (nullcontext() if mask is None else self._rows_kept(~mask[1])):
+    def _compute_in_torch(self, name: str, side: _Side, mask: Shared | None) -> None:
+        advance, context = self._advance(side, mask)
+        with context:
             observation = self._compute_group(name, advance)
         assert isinstance(observation, torch.Tensor)
         self._group_buffers[name].values[side].copy_(observation.flatten(start_dim=1))
+
+    def _advance(self, side: _Side, mask: Shared | None) -> tuple[torch.Tensor | None, AbstractContextManager[None]]:
+        """Returns the environments (N,) bool whose memories in torch move on (None: all), and what keeps the others."""
+        if side == "end":
+            return self._none, self._looking()
+        return (None, nullcontext()) if mask is None else (mask.torch, self._rows_kept(~mask.torch))
 
     def _finish(self, name: str, corrupt: bool) -> _Finish:
         cfg, pipeline = self._cfgs[name], self._pipelines[name]
@@ -223,23 +218,24 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
 
     def _choose(self, name: str, cfg: ObservationTermCfg) -> None:
         """Decides how a term is computed. A class, which exists in torch so far, becomes its twin where that may be."""
-        self._terms[name] = term = self._make_term(name, cfg)
-        if isinstance(cfg.func, type) and (term.is_plain or term.value is not None):
-            self._builds_twin = True
-            super()._build_class_term(name, cfg)
+        self._kinds[name] = kind = self._kind(name, cfg)
+        twin = find_twin(cfg.func)
+        if isinstance(twin, type) and (kind.is_plain or kind.value is not None):
+            self._class_terms[name] = self._build(twin, name, cfg)
 
-    def _make_term(self, name: str, cfg: ObservationTermCfg) -> _Term:
+    def _kind(self, name: str, cfg: ObservationTermCfg) -> _Kind:
         group, shape = name.partition("/")[0], self._pipelines[name].value_shape
         flat = _is_flat(self._groups[group], self.group_obs_term_dim[group])
         has_memory = bool(named_tensors(self._class_terms.get(name)))
         if not flat or find_twin(cfg.func) is None or len(shape) != 2 or has_memory:
-            return _Term(is_plain=False, value=None)
+            return _Kind(is_plain=False, value=None)
         if _is_plain(cfg):
-            return _Term(is_plain=True, value=None)
-        return self._term_with_memory(name)
+            return _Kind(is_plain=True, value=None)
+        return self._with_memory(name)
 
-    def _term_with_memory(self, name: str) -> _Term:
-        return _Term(is_plain=False, value=torch.zeros(self._pipelines[name].value_shape, device=self.device))
+    def _with_memory(self, name: str) -> _Kind:
+        value = torch.zeros(self._pipelines[name].value_shape, device=self.device)
+        return _Kind(is_plain=False, value=shared(value))
 
     def _make_group(self, name: str, cfg: ObservationGroupCfg) -> Group:
         if _is_flat(cfg, self.group_obs_term_dim[name]):
@@ -249,22 +245,21 @@ class ObservationManagerWarp(WarpTerms, ObservationManager):
         group.observations = {side: values.view(self.num_envs, *shape) for side, values in group.values.items()}
         return group
 
+    def _term_class(self, cfg: ObservationTermCfg) -> type[ManagerTermBase]:
+        return cfg.func  # pyright: ignore[reportReturnType]
+
     def _build_class_term(self, name: str, cfg: ObservationTermCfg) -> None:
-        self._builds_twin = False
         super()._build_class_term(name, cfg)
-        if name in self._terms:  # else shapes are not known yet
+        if name in self._kinds:  # else shapes are not known yet
             self._choose(name, cfg)
 
     def _fix(self, name: str) -> None:
         super()._fix(name)
         if name not in self._class_terms:
-            self._terms[name] = self._make_term(name, self._cfgs[name])
+            self._kinds[name] = self._kind(name, self._cfgs[name])
 
-    def _term_class(self, cfg: ObservationTermCfg) -> type[ManagerTermBase]:
-        return super()._term_class(cfg) if self._builds_twin else cfg.func  # pyright: ignore[reportReturnType]
-
-    def _recorded_settings(self, cfg: ObservationTermCfg) -> tuple[Any, ...]:
-        return (*super()._recorded_settings(cfg), _is_plain(cfg))
+    def _captured_settings(self, cfg: ObservationTermCfg) -> tuple[Any, ...]:
+        return (*super()._captured_settings(cfg), _is_plain(cfg))
 
 
 def _is_flat(cfg: ObservationGroupCfg, shapes: dict[str, tuple[int, ...]]) -> bool:

@@ -43,20 +43,14 @@ class JointActionWarp(JointAction):
         super().set_cfg(cfg)
         self._adds_default.fill_(getattr(cfg, "use_default_offset", False))
 
-    def process_actions(self, actions: wp.array, column: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Takes over the columns of this term.
-
-        Args:
-            actions: (N, A) float32, the action of all terms.
-            column: The term's first column.
-        """
+    def process_actions(self, actions: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Takes over the columns of this term (N, action_dim) float32."""
         term = self.warp
         wp.launch(
             kernels.process,
             dim=(self._env.num_envs, self.action_dim),
             inputs=[
                 actions,
-                column,
                 term.scale,
                 term.offset,
                 term.low,

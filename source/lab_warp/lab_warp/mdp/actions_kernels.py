@@ -12,7 +12,6 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 @wp.kernel
 def process(
     actions: wp.array2d[wp.float32],
-    first_column: wp.int32,
     scale: wp.array[wp.float32],
     offset: wp.array[wp.float32],
     low: wp.array[wp.float32],
@@ -25,7 +24,7 @@ def process(
 ):
     """Launch over (N, action_dim)."""
     env, column = wp.tid()
-    action = actions[env, first_column + column]
+    action = actions[env, column]
     raw[env, column] = action
     value = multiply_add(action, scale[column], offset[column])
     if adds_default[0]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import SimpleNamespace
 
 import torch
@@ -39,7 +38,7 @@ class NullCommandWarp(mdp.NullCommand):
     def refresh(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         pass
 
-    def reset(self, mask: wp.array, log: Mapping[str, wp.array]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def reset(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._launch(mask, 0.0)
 
     def _launch(self, reset_mask: wp.array | None, dt: float) -> None:

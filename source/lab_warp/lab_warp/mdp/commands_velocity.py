@@ -7,7 +7,7 @@ v_x, v_y and w_z, then (with heading commands) the heading and whether to follow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +19,6 @@ from lab_core.mdp import UniformVelocityCommandCfg
 from lab_warp.env import WarpEnv
 from lab_warp.launches import Kernel
 from lab_warp.mdp import commands_velocity_kernels as kernels
-from lab_warp.reductions import masked_means
 from lab_warp.twins import twin_of
 from lab_warp.views import share
 
@@ -68,16 +67,8 @@ class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
     def refresh(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._launch(kernels.refresh, [mask, self._arrays, self._data.warp.heading_w], draws=False)
 
-    def reset(self, mask: wp.array, log: Mapping[str, wp.array]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Draws new commands in the environments of ``mask``; other rows stay bitwise unchanged.
-
-        Args:
-            mask: (N,) wp.bool.
-            log: Metric -> (1,) float32, which receives the mean over these environments, if there are any.
-        """
-        for name in self.metrics:
-            values = getattr(self.warp, name).reshape((self._env.num_envs, 1))
-            masked_means(values, mask, self._env.warp.reset_count, log[name], 1.0, self._env.wp_device)
+    def reset(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Draws new commands in the environments of ``mask`` (N,) wp.bool; other rows stay bitwise unchanged."""
         self._launch(kernels.reset, [mask, self._arrays])
 
     def update_metrics(self) -> None:

@@ -242,9 +242,9 @@ def test_physics_and_actions_are_called_once_per_step(frontend, monkeypatch):
     """The physics owns the decimation."""
     env = make_env(cartpole(), frontend=frontend)
     counted: list[object] = []
-    step_physics, apply_action = env.physics.step, env.action_manager.apply_action
+    step_physics, apply_actions = env.physics.step, env.action_manager.apply_actions
     monkeypatch.setattr(env.physics, "step", lambda substeps: (counted.append(substeps), step_physics(substeps)))
-    monkeypatch.setattr(env.action_manager, "apply_action", lambda: (counted.append("action"), apply_action()))
+    monkeypatch.setattr(env.action_manager, "apply_actions", lambda: (counted.append("action"), apply_actions()))
     for _ in range(4):
         env.step(torch.zeros(N, 1))
     # The action belongs to the graph: it is written in Python once, while that is captured.
@@ -341,14 +341,14 @@ def test_managers_are_called_in_the_order_of_the_torch_front_end(monkeypatch):
     env = make(cartpole())
     order: list[str] = []
     watched = {
-        "action_manager": ("process", "apply_action", "reset_masked"),
-        "termination_manager": ("compute", "reset_masked"),
-        "reward_manager": ("compute", "reset_masked"),
-        "command_manager": ("update_metrics", "reset_masked", "compute"),
-        "metrics_manager": ("compute", "reset_masked"),
-        "observation_manager": ("compute_end", "reset_masked", "compute_now"),
-        "curriculum_manager": ("compute_masked", "reset_masked"),
-        "event_manager": ("apply_reset", "reset_masked"),
+        "action_manager": ("process_actions", "apply_actions", "reset"),
+        "termination_manager": ("compute", "reset"),
+        "reward_manager": ("compute", "reset"),
+        "command_manager": ("update_metrics", "reset", "compute"),
+        "metrics_manager": ("compute", "reset"),
+        "observation_manager": ("compute_end", "reset", "compute"),
+        "curriculum_manager": ("compute", "reset"),
+        "event_manager": ("apply_reset", "reset"),
     }
     for owner, names in watched.items():
         for name in names:
@@ -360,25 +360,25 @@ def test_managers_are_called_in_the_order_of_the_torch_front_end(monkeypatch):
             )
     step(env)
     assert order == [
-        "action.process",
-        "action.apply_action",
+        "action.process_actions",
+        "action.apply_actions",
         "termination.compute",
         "reward.compute",
         "command.update_metrics",
         "metrics.compute",
         "observation.compute_end",
-        "curriculum.compute_masked",
+        "curriculum.compute",
         "event.apply_reset",
-        "observation.reset_masked",
-        "action.reset_masked",
-        "reward.reset_masked",
-        "curriculum.reset_masked",
-        "command.reset_masked",
-        "event.reset_masked",
-        "termination.reset_masked",
-        "metrics.reset_masked",
+        "observation.reset",
+        "action.reset",
+        "reward.reset",
+        "curriculum.reset",
+        "command.reset",
+        "event.reset",
+        "termination.reset",
+        "metrics.reset",
         "command.compute",
-        "observation.compute_now",
+        "observation.compute",
     ]
 
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+import warp as wp
 
 import lab_warp.mdp  # noqa: F401  (registers the twins)
 from lab_core import mdp
@@ -46,7 +47,8 @@ class Pair:
         self.stage()
 
     def _step_warp(self) -> None:
-        self.warp.process_actions(self.envs[1].action_manager.warp.action, COLUMN)
+        action = self.envs[1].action_manager.action
+        self.warp.process_actions(wp.from_torch(action[:, COLUMN : COLUMN + self.warp.action_dim]))
         self.warp.apply_actions()
 
     def assert_equal(self) -> None:

@@ -16,6 +16,7 @@ from lab_core.mdp import NullCommandCfg, UniformVelocityCommandCfg, UniformVeloc
 from lab_core.state import named_tensors
 from lab_warp import CaptureContext, CapturedStage
 from lab_warp.mdp.observations import generated_commands  # registers all twins
+from lab_warp.reductions import masked_means
 from lab_warp.testing import FakeEnv, rng_model
 from lab_warp.twins import find_twin
 
@@ -44,10 +45,11 @@ class Recorded:
         self.env = env
         self.term = find_twin(type(cfg))(cfg, env)
         self.log = {name: wp.full(1, -7.0, dtype=wp.float32, device=env.wp_device) for name in self.term.metrics}
+        self.metrics = {name: wp.from_torch(values.unsqueeze(1)) for name, values in self.term.metrics.items()}
         mask = env.warp.reset_mask
         functions = {
             "update_metrics": self.term.update_metrics,
-            "reset": lambda: self.term.reset(mask, self.log),
+            "reset": self._reset,
             "compute": lambda: self.term.compute(env.step_dt),
             "refresh": lambda: self.term.refresh(mask),
         }
@@ -56,6 +58,13 @@ class Recorded:
 
     def __call__(self, method: str) -> None:
         self.stages[method]()
+
+    def _reset(self) -> None:
+        """What the manager does at a reset."""
+        env = self.env
+        for name, values in self.metrics.items():
+            masked_means(values, env.warp.reset_mask, env.warp.reset_count, self.log[name], 1.0, env.wp_device)
+        self.term.reset(env.warp.reset_mask)
 
     def reset_all(self) -> None:
         self.env.reset_buf.fill_(True)
