@@ -104,7 +104,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
         self._mark: MarkStage | None = None
 
         self._prepare()
-        self.event_manager = self._make_event_manager()
+        self._load_event_manager()
         self.event_manager.apply("prestartup")
         self._recorder = RecorderHooks()
         self._load_managers()
@@ -397,9 +397,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
     def _prepare(self) -> None:
         """Creates what managers need, when scene and buffers exist and no manager does."""
 
-    def _make_event_manager(self) -> EventManager:
-        """Returns the event manager, which exists before all others."""
-        return EventManager(self.cfg.events, self)
+    def _load_event_manager(self) -> None:
+        """Creates the event manager, which exists before all others."""
+        self.event_manager = EventManager(self.cfg.events, self)
 
     @abstractmethod
     def _load_managers(self) -> None:

@@ -78,8 +78,8 @@ class WarpRLEnv(RLEnv):
         self._changes: list[Callable[[], None]] = []
         self.physics.rebuild_callbacks.append(lambda: self.request_capture("the physics was rebuilt"))
 
-    def _make_event_manager(self) -> EventManagerWarp:
-        return EventManagerWarp(self.cfg.events, self)
+    def _load_event_manager(self) -> None:
+        self.event_manager = EventManagerWarp(self.cfg.events, self)
 
     @RLEnv.step_count.setter
     def step_count(self, count: int) -> None:
