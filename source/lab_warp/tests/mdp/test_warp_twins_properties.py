@@ -86,7 +86,11 @@ def make_env(device: str, num_envs: int = MANY) -> FakeEnv:
 
 
 def test_every_event_has_a_twin_and_every_twin_a_case() -> None:
-    events = {name for name in mdp.__all__ if getattr(mdp, name).__module__ == mdp.events_properties.__name__}
+    events = {
+        name
+        for name in mdp.__all__
+        if getattr(getattr(mdp, name), "__module__", None) == mdp.events_properties.__name__
+    }
     assert set(TWINS) == set(CASES) == events
 
 
