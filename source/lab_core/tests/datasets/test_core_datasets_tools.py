@@ -240,6 +240,19 @@ class TestSplit:
             split(source, (1.0,), [tmp_path / "a.hdf5"])
         assert not list(tmp_path.iterdir())
 
+    def test_no_part_stays_when_a_later_one_fails(self, source, tmp_path, monkeypatch):
+        replace = os.replace
+
+        def fails_at_b(partial: Path, path: Path) -> None:
+            if path.name == "b.hdf5":
+                raise OSError(28, "No space left on device")
+            replace(partial, path)
+
+        monkeypatch.setattr(os, "replace", fails_at_b)
+        with pytest.raises(DatasetError, match="Cannot write .*b.hdf5: No space left"):
+            split(source, (0.5, 0.5), [tmp_path / "a.hdf5", tmp_path / "b.hdf5"])
+        assert not list(tmp_path.iterdir())
+
     def test_an_existing_part_stays_and_no_other_is_written(self, source, tmp_path):
         (tmp_path / "b.hdf5").write_text("mine")
         with pytest.raises(DatasetError, match="b.hdf5 exists; choose another name"):

@@ -194,12 +194,16 @@ def test_minimum_distance_between_resets_counts_per_environment(env):
     only_first = torch.tensor([True, False, False, False, False])
     manager.apply("reset", mask=only_first, global_env_step_count=0)
     manager.apply("reset", mask=ALL, global_env_step_count=5)
+    manager.apply("reset", mask=ALL, global_env_step_count=9)
     manager.apply("reset", mask=ALL, global_env_step_count=10)
+    manager.apply("reset", mask=ALL, global_env_step_count=14)
     manager.apply("reset", mask=ALL, global_env_step_count=15)
     assert log.masks == [
         [True, False, False, False, False],
         [False, True, True, True, True],  # their first reset
+        [False] * N,
         [True, False, False, False, False],
+        [False] * N,
         [False, True, True, True, True],
     ]
 

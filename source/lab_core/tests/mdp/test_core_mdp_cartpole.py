@@ -48,6 +48,12 @@ def run_event(env, func, mask=ALL, **params) -> None:
 # Rewards ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("position", "expected"), [(-5.5, 1.5), (-4.0, 0.0), (4.0, 0.0), (5.5, 1.5)])
+def test_both_limits_cost(env, position, expected):
+    set_joints(env, [position, 9.0])  # the pole has none
+    assert mdp.joint_pos_limits(env, entity(env)).tolist() == [expected] * N
+
+
 def test_reward_of_the_task_has_its_published_value(env):
     set_joints(env, [0.0, 0.1], [0.5, -0.3])
     env.termination_manager.compute()
@@ -76,7 +82,7 @@ def test_joint_costs(env):
         (mdp.joint_torques_l2(env, robot), 25.0),
         (mdp.joint_acc_l2(env, robot), 5.0),
         (mdp.joint_deviation_l1(env, robot), 7.0),
-        (mdp.joint_pos_limits(env, robot), 1.0),
+        (mdp.joint_pos_limits(env, robot), 1.0),  # limits are +-4 m
     ):
         assert cost.tolist() == [expected] * N
 

@@ -57,6 +57,8 @@ def test_window_keeps_the_newest_episodes_also_when_many_end_together():
     assert sorted(episodes.returns.tolist()) == list(range(150, 250))
     episodes.update(torch.full((1, 250), 7.0), torch.arange(250).unsqueeze(0) < 30)
     assert sorted(episodes.returns.tolist()) == [7.0] * 30 + list(range(180, 250))
+    mean_return, mean_length = episodes.means()
+    assert (float(mean_return), float(mean_length)) == ((7.0 * 30 + sum(range(180, 250))) / 100, 1.0)
 
 
 def test_buffers_keep_their_addresses():

@@ -209,6 +209,8 @@ def test_metadata_say_what_a_robot_needs(exported):
     assert described["task"] == "Task" and described["iteration"] == 2 and len(described["config_hash"]) == 64
     assert described["timing"] == {"physics_dt": 1 / 120, "decimation": 2, "control_dt": 2 / 120}
     assert described["conventions"]["quaternions"] == "xyzw" and "SI" in described["conventions"]["units"]
+    columns = [(term["name"], term["start"], term["width"]) for term in described["observations"]]
+    assert columns == [("joint_pos_rel", 0, 2), ("joint_vel_rel", 2, 6)]
     assert described["actions"][0]["joint_names"] == ["slider_to_cart"]
     assert described["actions"][0]["scale"] == [SCALE]  # full precision
     robot = described["entities"]["robot"]
@@ -249,6 +251,20 @@ def test_keys_of_mjlab_are_there(exported):
 def test_file_that_acts_differently_is_refused(exported):
     with pytest.raises(ExportError, match="differs from the trained one by"):
         check_onnx(exported.read_bytes(), torch.randn(20, 8), torch.full((20, 1), 0.7))
+
+
+def test_a_file_that_acts_differently_on_one_observation_alone_is_refused():
+    """Here each action also depends on the rows of the batch before it."""
+    obs, actions = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 1]) for name in ("obs", "actions")
+    )
+    axis = onnx.helper.make_tensor("axis", onnx.TensorProto.INT64, [], [0])
+    sums = onnx.helper.make_node("CumSum", ["obs", "axis"], ["actions"])
+    graph = onnx.helper.make_graph([sums], "sums", [obs], [actions], [axis])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
+    observations = torch.ones(8, 1)
+    with pytest.raises(ExportError, match="differs from the trained one by"):
+        check_onnx(model.SerializeToString(), observations, observations.cumsum(0))
 
 
 def test_a_file_without_the_clip_of_the_actions_is_refused(trained, tmp_path, monkeypatch):

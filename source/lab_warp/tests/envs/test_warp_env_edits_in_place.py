@@ -50,7 +50,7 @@ def kind_of_end(env: Any) -> list[bool]:
 
 
 def pause_of_resets(env: Any) -> list[int]:
-    env.event_manager.get_term_cfg("reset_cart").min_step_count_between_reset = 5
+    env.event_manager.get_term_cfg("reset_cart").min_step_count_between_reset = 4  # a reset after 3 steps is too early
     last = env.event_manager._last_step["reset_cart"]
     return [int((step(env), last[0])[1]) for _ in range(9)]
 

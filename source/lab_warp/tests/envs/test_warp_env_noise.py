@@ -122,6 +122,25 @@ def test_interval_timers_equal_the_host_model(device):
     assert fired["own"] > 9 * 5 and fired["shared"] > 5
 
 
+def test_noise_that_is_switched_on_draws_as_in_a_fresh_environment(device):
+    """In the new observations and in those of the end; switched off, it leaves the streams alone again."""
+    noise = UniformNoiseCfg(n_min=-0.1, n_max=0.3)
+    fresh, switched = make(noise, 9, device), make(None, 9, device)
+    assert not samples(switched, 4).any()
+    terms = switched.observation_manager
+    for name in terms.term_names:
+        terms.get_term_cfg(name).noise = noise
+    actions = torch.zeros(9, 1, device=device)
+    for _ in range(4):
+        (expected, *_, expected_extras), (given, *_, extras) = fresh.step(actions), switched.step(actions)
+        assert torch.equal(given["policy"], expected["policy"])
+        assert torch.equal(extras["final_obs"]["policy"], expected_extras["final_obs"]["policy"])
+    for name in terms.term_names:
+        terms.get_term_cfg(name).noise = None
+    assert not samples(switched, 3).any()
+    assert torch.equal(switched.rng_state, fresh.rng_state)
+
+
 def test_a_replay_advances_the_streams_as_an_eager_step_does(monkeypatch, device):
     values = []
     for capture in ("1", "0"):

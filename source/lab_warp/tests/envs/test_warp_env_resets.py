@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lab_core import mdp
-from lab_core.envs import ManagerBasedRLEnvCfg
+from lab_core.envs import ManagerBasedRLEnvCfg, make_env
 from lab_core.managers import EventTermCfg, ManagerTermBase, RewardTermCfg
 from lab_core.signals import NoiseWithBiasCfg, UniformNoiseCfg
 from lab_core.state import named_tensors
@@ -103,6 +103,30 @@ def test_an_environment_is_built_again_after_another_was_closed():
     second = make(cfg)
     assert_same_results(rollout(second, 30), expected)
     second.close()
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+@pytest.mark.parametrize(
+    ("resample", "expected"), [(False, {6: [0, 1, 2, 3, 4, 5, 6]}), (True, {6: [1, 2, 4, 5, 6], 9: [0, 3]})]
+)
+def test_whether_a_partial_reset_draws_timers_anew_is_a_choice(frontend, resample, expected):
+    """A timer of 6 steps; two environments are reset after 3."""
+    fired: dict[int, list[int]] = {}
+
+    def note(env: Any, mask: torch.Tensor) -> None:
+        if mask.any():
+            fired[step] = mask.nonzero().flatten().tolist()
+
+    cfg = analytic_cartpole_env_cfg(N)
+    cfg.events["note"] = EventTermCfg(
+        func=note, mode="interval", interval_range_s=(0.1, 0.1), resample_interval_on_reset=resample
+    )
+    env = make_env(cfg, frontend=frontend)
+    for step in range(1, 11):
+        env.step(torch.zeros(N, 1))
+        if step == 3:
+            env.reset(mask=[0, 3])
+    assert fired == expected
 
 
 class remembered(ManagerTermBase):
