@@ -127,6 +127,7 @@ def test_noise_that_is_switched_on_draws_as_in_a_fresh_environment(device):
     noise = UniformNoiseCfg(n_min=-0.1, n_max=0.3)
     fresh, switched = make(noise, 9, device), make(None, 9, device)
     assert not samples(switched, 4).any()
+    fresh.rng_state.copy_(switched.rng_state)  # it has drawn when it was built
     terms = switched.observation_manager
     for name in terms.term_names:
         terms.get_term_cfg(name).noise = noise
