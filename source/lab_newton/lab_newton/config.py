@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from lab_core.config import resolve_reference
+from lab_core.errors import ConfigError
 from lab_core.physics import PhysicsCfg
 from lab_core.scene import SceneCfg
 
 if TYPE_CHECKING:  # tasks are listed without loading Newton
     import newton
+    from newton.solvers import SolverBase
 
-    from lab_newton.solvers.base import Solver
+    from lab_newton.solver import Solver
 
 TerrainShape = Literal["mesh", "heightfield"]
 
@@ -22,7 +25,8 @@ TerrainShape = Literal["mesh", "heightfield"]
 class SolverCfg(ABC):
     """Base of the solver settings: what builds a solver.
 
-    A solver of another package is a subclass of this one and one of :class:`lab_newton.solvers.Solver`.
+    A solver of another package is a subclass of this one and one of :class:`lab_newton.solvers.Solver`. Solvers import
+    their settings; settings name their solver by reference, so that reading them does not load Newton.
     """
 
     kernel_modules: ClassVar[tuple[str, ...]] = ()
@@ -91,9 +95,8 @@ class MuJoCoSolverCfg(SolverCfg):
     )
 
     def build(self, model: newton.Model, physics: NewtonCfg, scene: SceneCfg) -> Solver:
-        from lab_newton.solvers.mujoco import MuJoCoSolver
-
-        return MuJoCoSolver(self, model, physics.deterministic, None if scene.terrain is None else physics.terrain)
+        solver = resolve_reference("lab_newton.solvers.mujoco:MuJoCoSolver")
+        return solver(self, model, physics.deterministic, None if scene.terrain is None else physics.terrain)
 
     def prepare(self, builder: newton.ModelBuilder) -> None:
         builder.rigid_gap = 0.0  # it needs no warning before bodies touch, and each would take a contact slot
@@ -115,14 +118,31 @@ class NewtonSolverCfg(SolverCfg):
     """False: nothing collides."""
 
     def build(self, model: newton.Model, physics: NewtonCfg, scene: SceneCfg) -> Solver:
-        from lab_newton.solvers.named import NamedSolver
-
-        return NamedSolver(self, model)
+        return resolve_reference("lab_newton.solvers.named:NamedSolver")(self, model)
 
     def prepare(self, builder: newton.ModelBuilder) -> None:
-        from lab_newton.solvers.named import find_class
+        self.find_class().register_custom_attributes(builder)
 
-        find_class(self.name).register_custom_attributes(builder)
+    def find_class(self) -> type[SolverBase]:
+        """Returns the class that :attr:`name` stands for.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        from newton import solvers
+
+        name = found = self.name
+        if isinstance(name, str):
+            found = resolve_reference(name) if ":" in name else getattr(solvers, name, None)
+        if isinstance(found, type) and issubclass(found, solvers.SolverBase):
+            return found
+        if isinstance(name, str) and ":" not in name:
+            known = [other for other in dir(solvers) if other.startswith("Solver") and other != "SolverBase"]
+            raise ConfigError(
+                f"physics.solver.name: newton.solvers has no {name!r}. It has: {', '.join(known)}. "
+                "Name a class of another module as 'module:Class'."
+            )
+        raise ConfigError(f"physics.solver.name: {name!r} is no subclass of newton.solvers.SolverBase.")
 
 
 @dataclass(kw_only=True)

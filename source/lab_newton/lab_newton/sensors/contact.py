@@ -16,7 +16,7 @@ from lab_core.names import match_names
 from lab_core.sensors import ContactSensorCfg, ContactSensorData
 from lab_newton.sensors import contact_kernels as kernels
 from lab_newton.sensors.sensor import Sensor, share_with_warp
-from lab_newton.solvers.base import Solver
+from lab_newton.solver import Solver
 from lab_newton.state.entity import Entity
 
 TERRAIN = "terrain"

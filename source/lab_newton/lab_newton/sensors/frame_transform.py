@@ -13,7 +13,7 @@ import warp as wp
 from lab_core.sensors import FrameTransformCfg, FrameTransformData
 from lab_newton.sensors import body_kernels as kernels
 from lab_newton.sensors.sensor import Sensor, share_with_warp
-from lab_newton.solvers.base import Solver
+from lab_newton.solver import Solver
 from lab_newton.state.entity import Entity
 
 

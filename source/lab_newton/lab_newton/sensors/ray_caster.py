@@ -14,7 +14,7 @@ from lab_core.errors import ConfigError
 from lab_core.sensors import RayCasterCfg, RayCasterData
 from lab_newton.sensors import ray_kernels as kernels
 from lab_newton.sensors.sensor import Sensor, share_with_warp
-from lab_newton.solvers.base import Solver
+from lab_newton.solver import Solver
 from lab_newton.state.entity import Entity
 from lab_newton.terrain import Ground
 

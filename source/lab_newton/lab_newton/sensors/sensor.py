@@ -14,7 +14,7 @@ import warp as wp
 from lab_core.errors import ConfigError
 from lab_core.names import match_names
 from lab_core.sensors import SensorCfg, SensorData
-from lab_newton.solvers.base import Solver
+from lab_newton.solver import Solver
 from lab_newton.state.entity import Entity
 
 

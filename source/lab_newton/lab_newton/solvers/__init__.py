@@ -1,6 +1,6 @@
 """What advances the physics: the interface of solvers, MuJoCo Warp, and others with Newton's own interface."""
 
-from lab_newton.solvers.base import ContactForces, Solver
+from lab_newton.solver import ContactForces, Solver
 from lab_newton.solvers.named import WrappedSolver
 
 __all__ = ["ContactForces", "Solver", "WrappedSolver"]

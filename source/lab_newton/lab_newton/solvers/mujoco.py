@@ -13,8 +13,8 @@ from newton.solvers import SolverMuJoCo
 
 from lab_core.errors import ConfigError
 from lab_newton.config import MuJoCoSolverCfg, TerrainShape
+from lab_newton.solver import ContactForces
 from lab_newton.solvers import mujoco_kernels as kernels
-from lab_newton.solvers.base import ContactForces
 from lab_newton.solvers.named import WrappedSolver
 
 

@@ -9,11 +9,10 @@ import warp as wp
 from newton import ModelFlags
 from newton.solvers import SolverBase
 
-from lab_core.config import resolve_reference
 from lab_core.errors import ConfigError
 from lab_newton.arrays import present
 from lab_newton.config import NewtonSolverCfg
-from lab_newton.solvers.base import Solver
+from lab_newton.solver import Solver
 
 
 class WrappedSolver(Solver):
@@ -56,7 +55,7 @@ class NamedSolver(WrappedSolver):
         Raises:
             ConfigError: the class is unknown, or it refuses its options.
         """
-        solver_class = find_class(cfg.name)
+        solver_class = cfg.find_class()
         try:
             solver = solver_class(model, **cfg.options)
         except TypeError as error:
@@ -76,23 +75,3 @@ class NamedSolver(WrappedSolver):
         if self._steps_bodies:
             newton.eval_ik(self._model, self._next, present(self._next.joint_q), present(self._next.joint_qd))
         state.assign(self._next)
-
-
-def find_class(name: str | type) -> type[SolverBase]:
-    """Returns the solver class ``name``: a class, ``"module:Class"``, or the name of one in ``newton.solvers``.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    found = name
-    if isinstance(name, str):
-        found = resolve_reference(name) if ":" in name else getattr(newton.solvers, name, None)
-    if isinstance(found, type) and issubclass(found, SolverBase):
-        return found
-    if isinstance(name, str) and ":" not in name:
-        known = [other for other in dir(newton.solvers) if other.startswith("Solver") and other != "SolverBase"]
-        raise ConfigError(
-            f"physics.solver.name: newton.solvers has no {name!r}. It has: {', '.join(known)}. "
-            "Name a class of another module as 'module:Class'."
-        )
-    raise ConfigError(f"physics.solver.name: {name!r} is no subclass of newton.solvers.SolverBase.")

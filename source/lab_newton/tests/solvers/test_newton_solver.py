@@ -12,7 +12,6 @@ from lab_core.config import to_dict
 from lab_core.errors import ConfigError
 from lab_newton import MuJoCoSolverCfg, NewtonSolverCfg
 from lab_newton.solvers.mujoco import collides_by_newton
-from lab_newton.solvers.named import find_class
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
@@ -130,9 +129,9 @@ def test_a_deterministic_run_asks_newton_to_sort_its_contacts(make_rover, determ
 
 
 def test_a_class_is_found_by_reference():
-    assert find_class("newton.solvers:SolverFeatherstone") is SolverFeatherstone
+    assert NewtonSolverCfg(name="newton.solvers:SolverFeatherstone").find_class() is SolverFeatherstone
     assert to_dict(NewtonSolverCfg(name=SolverFeatherstone))["name"].endswith(":SolverFeatherstone")
     with pytest.raises(ConfigError, match="is no subclass of newton.solvers.SolverBase"):
-        find_class("pathlib:Path")
+        NewtonSolverCfg(name="pathlib:Path").find_class()
     with pytest.raises(ConfigError, match="cannot import module 'nowhere'"):
-        find_class("nowhere:Solver")
+        NewtonSolverCfg(name="nowhere:Solver").find_class()
