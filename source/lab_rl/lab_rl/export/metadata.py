@@ -22,8 +22,8 @@ from lab_core.names import values_by_name
 from lab_core.scene import ArticulationData, fill_defaults
 from lab_core.versions import git_revision, package_versions
 from lab_rl.algorithms import Policy
-from lab_rl.runs.term_widths import action_terms, observation_terms
 from lab_rl.runs.trained_policy import TrainedPolicy
+from lab_rl.term_widths import action_terms, observation_terms
 
 FORMAT = "lab policy 1"
 

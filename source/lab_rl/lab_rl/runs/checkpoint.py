@@ -14,7 +14,7 @@ import torch
 from lab_core.envs import RLEnv
 from lab_core.errors import LabError
 from lab_rl.runs.files import write_file
-from lab_rl.runs.term_widths import Terms, action_terms, observation_terms
+from lab_rl.term_widths import Terms, action_terms, observation_terms
 
 FORMAT_VERSION = 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,9 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from lab_core.envs import RLEnv
 from lab_rl.algorithms import Iteration
 from lab_rl.runs.folder import RunFolder
-
-if TYPE_CHECKING:
-    from lab_rl.runs.training import TrainingResult
+from lab_rl.runs.result import TrainingResult
 
 LINE_INTERVAL = 10.0
 """Seconds between two plain lines."""

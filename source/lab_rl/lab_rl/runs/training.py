@@ -7,7 +7,6 @@ import json
 import shutil
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -26,26 +25,10 @@ from lab_rl.runs.display import TrainingDisplay, show_environment
 from lab_rl.runs.files import write_file
 from lab_rl.runs.folder import RunFolder
 from lab_rl.runs.progress import ProgressFile
+from lab_rl.runs.result import TrainingResult
 from lab_rl.runs.stop_signal import StopSignal
 from lab_rl.runs.tensorboard import EventFile
-from lab_rl.runs.term_widths import action_terms, observation_terms
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """How a run ended."""
-
-    iteration: int
-    interrupted: bool
-    reward: float | None
-    """Mean return of the last 100 episodes."""
-    best_reward: float | None
-    best_iteration: int | None
-    episode_length: float | None
-    seconds: float
-    """Of the whole run, interruptions not counted."""
-    checkpoint: Path
-    video: Path | None
+from lab_rl.term_widths import action_terms, observation_terms
 
 
 def train(

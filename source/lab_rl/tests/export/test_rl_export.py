@@ -25,8 +25,8 @@ from lab_rl.export import export_onnx, policy_metadata
 from lab_rl.export.metadata import mjlab_metadata
 from lab_rl.export.onnx_file import ExportError, check_onnx
 from lab_rl.runs import Checkpoint, RunCfg, RunFolder, save_checkpoint
-from lab_rl.runs.term_widths import action_terms, observation_terms
 from lab_rl.runs.trained_policy import TrainedPolicy, load_trained
+from lab_rl.term_widths import action_terms, observation_terms
 
 SCALE, OFFSET, CLIP = 70.123456789, 2.5, (-90.0, 80.0)
 

@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from lab_core.envs import RLEnv
 from lab_core.errors import LabError
-from lab_rl.runs.term_widths import observation_terms
+from lab_rl.term_widths import observation_terms
 
 _REWARD = "the reward"
 
