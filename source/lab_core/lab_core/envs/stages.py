@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from lab_core.envs.rl_env import RLEnv
+from lab_core.env import Env
 
 MarkStage = Callable[[str], object]
 """Called with the name of the stage that ends; with ``""`` where a step begins."""
+
+
+class StagedEnv(Env, Protocol):
+    """What a step asks of the environment that makes it, beside the methods that its stages name."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a recorder is attached."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +33,7 @@ class Stage:
     """Argument of the method, for those that call a hook of the recorder."""
     does: str = ""
     """What it does, for the documents."""
-    when: Callable[[RLEnv], bool] = lambda env: True
+    when: Callable[[StagedEnv], bool] = lambda env: True
     """Whether a step of this environment has it."""
     on_host: bool = False
     """It needs the host: front ends that capture the step run it behind their graphs."""
@@ -94,7 +102,7 @@ STEP = (
 """One step, in order."""
 
 
-def run_stages(env: RLEnv, stages: Sequence[Stage], mark: MarkStage | None = None) -> None:
+def run_stages(env: StagedEnv, stages: Sequence[Stage], mark: MarkStage | None = None) -> None:
     """Runs ``stages`` of a step, with marks where somebody asks for them."""
     if mark is not None:
         mark("")

@@ -12,7 +12,7 @@ from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialSt
 from lab_core.scene.articulation_data import ArticulationData
 from lab_core.scene.buffers import Buffer, Kind, Notice, Role
 from lab_core.scene.defaults import actuated_joints, fill_defaults
-from lab_core.scene.entity import Entity, EntityCfg
+from lab_core.scene.entity import Entity, EntityCfg, EntityPhysics
 from lab_core.scene.entity_data import EntityData
 from lab_core.scene.scene import CameraCfg, GroundCfg, Scene, SceneCfg, SceneState
 
@@ -27,6 +27,7 @@ __all__ = [
     "Entity",
     "EntityCfg",
     "EntityData",
+    "EntityPhysics",
     "GroundCfg",
     "IdealPDActuatorCfg",
     "InitialStateCfg",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,10 +11,7 @@ from lab_core.config import MISSING
 from lab_core.masks import masked_copy_
 from lab_core.scene.actuators import ActuatorCfg
 from lab_core.scene.articulation_data import ArticulationData
-from lab_core.scene.entity import Entity, EntityCfg
-
-if TYPE_CHECKING:
-    from lab_core.physics import PhysicsBackend
+from lab_core.scene.entity import Entity, EntityCfg, EntityPhysics
 
 
 @dataclass(kw_only=True)
@@ -49,7 +45,7 @@ class ArticulationCfg(EntityCfg):
     fixed_base: bool | None = None
     """Whether the root is fixed to the world. None: as the model file says; in a URDF file it is fixed."""
 
-    def make_entity(self, name: str, physics: PhysicsBackend) -> Articulation:
+    def make_entity(self, name: str, physics: EntityPhysics) -> Articulation:
         data = physics.entities[name]
         assert isinstance(data, ArticulationData), "the backend builds what the configuration says"
         return Articulation(name, self, data, physics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import torch
 
@@ -16,11 +16,23 @@ from lab_core.names import match_names
 from lab_core.scene.buffers import Kind, Role
 from lab_core.scene.entity_data import EntityData, moved
 
-if TYPE_CHECKING:
-    from lab_core.physics import PhysicsBackend
-
 CfgT = TypeVar("CfgT", bound="EntityCfg")
 DataT = TypeVar("DataT", bound=EntityData)
+
+
+class EntityPhysics(Protocol):
+    """What entities use of a :class:`~lab_core.physics.PhysicsBackend`."""
+
+    num_envs: int
+    device: torch.device
+    env_origins: torch.Tensor
+    """(N, 3) origin of each environment in the world frame [m]."""
+    entities: dict[str, EntityData]
+    """Entity name -> data."""
+
+    def mark_written(self, mask: torch.Tensor) -> None:
+        """Marks environments ``mask`` (N,) bool as having newly authored state."""
+        ...
 
 
 @dataclass(kw_only=True)
@@ -35,7 +47,7 @@ class EntityCfg(ABC):
     """Model file: a path, or ``package:path/inside/package``."""
 
     @abstractmethod
-    def make_entity(self, name: str, physics: PhysicsBackend) -> Entity:
+    def make_entity(self, name: str, physics: EntityPhysics) -> Entity:
         """Returns the access to the entity ``name`` that ``physics`` has built."""
 
 
@@ -50,7 +62,7 @@ class Entity(ABC, Generic[CfgT, DataT]):
     kind: ClassVar[str]
     """Key of the kind in states of a scene and in files, for example ``"articulation"``."""
 
-    def __init__(self, name: str, cfg: CfgT, data: DataT, physics: PhysicsBackend) -> None:
+    def __init__(self, name: str, cfg: CfgT, data: DataT, physics: EntityPhysics) -> None:
         self.name = name
         self.cfg = cfg
         self.data = data

@@ -1,7 +1,8 @@
 """Terrain without physics: sub-terrains, the generator, height fields and meshes, and the level curriculum."""
 
+from lab_core.terrain.config import TerrainGeneratorCfg
 from lab_core.terrain.flat_patches import FlatPatchCfg
-from lab_core.terrain.generator import TerrainGeneratorCfg, generate_terrain
+from lab_core.terrain.generator import generate_terrain
 from lab_core.terrain.height_field_terrains import PyramidSlopeTerrainCfg, RandomRoughTerrainCfg, WaveTerrainCfg
 from lab_core.terrain.levels import TerrainLevels
 from lab_core.terrain.presets import rough_terrains_cfg

@@ -8,15 +8,12 @@ import pickle
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lab_core.config import config_hash
+from lab_core.terrain.config import TerrainGeneratorCfg
 from lab_core.terrain.terrain import Terrain
-
-if TYPE_CHECKING:
-    from lab_core.terrain.generator import TerrainGeneratorCfg
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab_core.terrain.generator import TerrainGeneratorCfg
+from lab_core.terrain.config import TerrainGeneratorCfg
 from lab_core.terrain.height_field_terrains import PyramidSlopeTerrainCfg, RandomRoughTerrainCfg
 from lab_core.terrain.step_terrains import PyramidStairsTerrainCfg, RandomGridTerrainCfg
 

@@ -8,14 +8,11 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import warp as wp
 
 from lab_core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from lab_warp.capture.stage import CapturedStage
 
 
 class CaptureError(RuntimeError):
@@ -45,6 +42,21 @@ class StageReport:
     islands: tuple[str, ...]
 
 
+class Stage(Protocol):
+    """What a context, and the graphs of a stage, know of it."""
+
+    name: str
+    context: CaptureContext
+
+    def drop_graphs(self, reason: str) -> None:
+        """Forget all graphs; capture at the next call."""
+        ...
+
+    def report(self) -> StageReport:
+        """State of this stage."""
+        ...
+
+
 class CaptureContext:
     """Owns what the stages of one environment or backend have in common.
 
@@ -67,9 +79,9 @@ class CaptureContext:
         self.device: wp.Device = wp.get_device(device)
         self.enabled = _environment_flag("LAB_CAPTURE", default=True) if enabled is None else enabled
         self.sync_debug = _environment_flag("LAB_SYNC_DEBUG", default=False) if sync_debug is None else sync_debug
-        self._stages: weakref.WeakValueDictionary[int, CapturedStage] = weakref.WeakValueDictionary()
+        self._stages: weakref.WeakValueDictionary[int, Stage] = weakref.WeakValueDictionary()
         self._num_stages = 0
-        self._running: list[CapturedStage] = []
+        self._running: list[Stage] = []
         self._collect_fully = False
 
     @property
@@ -99,7 +111,7 @@ class CaptureContext:
         """State of every live stage, in the order in which the stages were made."""
         return [stage.report() for _, stage in sorted(self._stages.items())]
 
-    def _add(self, stage: CapturedStage) -> None:
+    def _add(self, stage: Stage) -> None:
         self._stages[self._num_stages] = stage
         self._num_stages += 1
 

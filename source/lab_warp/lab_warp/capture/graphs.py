@@ -6,19 +6,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import warp as wp
 
 from lab_warp.capture.capturable import describe
-from lab_warp.capture.context import CaptureError
+from lab_warp.capture.context import CaptureError, Stage
 from lab_warp.capture.guard import CaptureGuard
 from lab_warp.capture.streams import torch_turn, warp_stream_as_torch, warp_turn
 from lab_warp.capture.sync_trap import SyncTrap
-
-if TYPE_CHECKING:
-    from lab_warp.capture.stage import CapturedStage
 
 
 class Graphs:
@@ -29,7 +26,7 @@ class Graphs:
         arguments: What the captured call was given; kept alive as long as the graphs that use it.
     """
 
-    def __init__(self, stage: CapturedStage, arguments: object) -> None:
+    def __init__(self, stage: Stage, arguments: object) -> None:
         self.stage = stage
         self.result: Any = None
         self._arguments = arguments
@@ -96,7 +93,7 @@ class GraphBuilder:
         self._capturing = False
 
     @property
-    def stage(self) -> CapturedStage:
+    def stage(self) -> Stage:
         return self._graphs.stage
 
     @property

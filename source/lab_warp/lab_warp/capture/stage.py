@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 import warp as wp
 
 from lab_warp.capture.capturable import capturability, describe
-from lab_warp.capture.context import CaptureContext, CaptureError, StageReport, capturing_device
+from lab_warp.capture.context import CaptureContext, CaptureError, Stage, StageReport, capturing_device
 from lab_warp.capture.graphs import GraphBuilder, Graphs, active_builder, call_plainly, running_plainly
 from lab_warp.capture.keys import argument_key
 from lab_warp.capture.sync_trap import SyncTrap
@@ -66,7 +66,7 @@ class CapturedStage:
         self._function = function
         self._max_captures = max_captures
         self._graphs: dict[Hashable, Graphs] = {}
-        self._hosts: weakref.WeakSet[CapturedStage] = weakref.WeakSet()
+        self._hosts: weakref.WeakSet[Stage] = weakref.WeakSet()
         self._status = "not called yet"
         context._add(self)
 
