@@ -1,6 +1,6 @@
 """Fail if modules, or the folders of a package, import each other in a circle.
 
-    python tools/check_circles.py [--list]
+    python tools/check_circles.py
 
 A name counts as imported from the module that defines it, not from the package that passes it on. At run time (imports
 inside functions too) no circle is allowed, neither between modules nor between folders. With the imports for type

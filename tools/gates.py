@@ -30,6 +30,7 @@ def gates(base: str) -> dict[str, list[Command]]:
         "types": [([workspace.program("pyright"), "--pythonpath", sys.executable], root)],
         "imports": [([workspace.program("lint-imports"), "--no-logo", "--no-cache"], root)],
         "public-imports": tool("check_public_imports.py"),
+        "circles": tool("check_circles.py"),
         "docstrings": tool("check_docstrings.py"),
         "references": tool("check_references.py"),
         "import-time": tool("check_import_time.py"),

@@ -100,7 +100,18 @@ FAULTS = {
 
 @pytest.mark.parametrize(
     "gate",
-    ["lint", "format", "imports", "public-imports", "docstrings", "references", "import-time", "dependencies", "types"],
+    [
+        "lint",
+        "format",
+        "imports",
+        "public-imports",
+        "circles",
+        "docstrings",
+        "references",
+        "import-time",
+        "dependencies",
+        "types",
+    ],
 )
 def test_sound_workspace_passes(skeleton, gate):
     result = skeleton.run("gates.py", gate)
@@ -165,6 +176,46 @@ def test_a_package_takes_what_another_one_exports(skeleton, statement, message):
     result = skeleton.run("gates.py", "public-imports")
     assert result.returncode == (1 if message else 0), result.stdout
     assert (message or "Gates passed") in result.stdout
+
+
+TYPES_OF = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import lab_core.{}\n"
+CIRCLES = {
+    "late import": (
+        {"one": "import lab_core.two\n", "two": "def load():\n    from lab_core import one\n"},
+        "modules import each other at run time: lab_core.one, lab_core.two",
+    ),
+    "folders": (
+        {"a/one": "import lab_core.b.one\n", "b/two": "import lab_core.a.two\n", "a/two": "", "b/one": ""},
+        "folders import each other at run time: lab_core.a, lab_core.b",
+    ),
+    "three by type": (
+        {"one": "import lab_core.two\n", "two": "import lab_core.three\n", "three": TYPES_OF.format("one")},
+        "3 modules name each other, counting types: lab_core.one, lab_core.three, lab_core.two",
+    ),
+    "one pair by type": ({"a": "import lab_core.b\n", "b": TYPES_OF.format("a")}, None),
+    "too many pairs by type": (
+        {f"a{i}": f"import lab_core.b{i}\n" for i in range(3)} | {f"b{i}": TYPES_OF.format(f"a{i}") for i in range(3)},
+        "3 pairs of modules name each other, counting types: lab_core.a0 <-> lab_core.b0",
+    ),
+    "name that a package passes on": (
+        {
+            "a/__init__": "from lab_core.a.high import y\nfrom lab_core.a.low import x\n",
+            "a/high": "from lab_core.a import x\n\ny = x\n",
+            "a/low": "x = 0\n",
+        },
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("circle", CIRCLES)
+def test_circles_turn_their_gate_red(skeleton, circle):
+    modules, message = CIRCLES[circle]
+    for module, text in modules.items():
+        skeleton.write(f"source/lab_core/lab_core/{module}.py", text)
+    result = skeleton.run("gates.py", "circles")
+    assert result.returncode == (1 if message else 0), result.stdout
+    assert (message or "No circles.") in result.stdout
 
 
 TEXT = '''"""Returns ``x``, see :func:`load`, `a page <https://example.com>`_.
