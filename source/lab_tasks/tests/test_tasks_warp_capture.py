@@ -1,4 +1,4 @@
-"""The captured step of every task. Numbers in names are rows of the behaviour list in docs/warp_frontend.md."""
+"""The captured step of every task."""
 
 from __future__ import annotations
 

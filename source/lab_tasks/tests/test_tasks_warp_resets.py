@@ -1,5 +1,4 @@
-"""Resets, saved states and pictures of tasks on the Warp front end. Numbers in names are rows of the behaviour list in
-docs/warp_frontend.md."""
+"""Resets, saved states and pictures of tasks on the Warp front end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random streams: seeding, independence, replay, resume. Numbers in names are rows of the behaviour list."""
+"""Random streams: seeding, independence, replay, resume.
+Numbers in names are rows of docs/requirements.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Videos of the Warp front end from the command line. Numbers in names are rows of the behaviour list in
-docs/warp_frontend.md."""
+"""Videos of the Warp front end from the command line."""
 
 from __future__ import annotations
 

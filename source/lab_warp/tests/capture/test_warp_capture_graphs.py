@@ -1,5 +1,5 @@
-"""Capture and replay of stages, and which arguments make another capture. Numbers in names are rows of the list
-in docs/warp_frontend.md."""
+"""Capture and replay of stages, and which arguments make another capture.
+Numbers in names are rows of docs/requirements.md."""
 
 from __future__ import annotations
 

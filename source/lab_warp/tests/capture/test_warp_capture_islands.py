@@ -1,5 +1,5 @@
-"""Eager calls between graphs, nested stages, torch in stages, failures. Numbers in names are rows of the list in
-docs/warp_frontend.md."""
+"""Eager calls between graphs, nested stages, torch in stages, failures.
+Numbers in names are rows of docs/requirements.md."""
 
 from __future__ import annotations
 

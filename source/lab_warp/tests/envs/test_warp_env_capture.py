@@ -1,4 +1,4 @@
-"""Which parts of a step are captured. Numbers in names are rows of the behaviour list in docs/warp_frontend.md."""
+"""Which parts of a step are captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of running terms. Numbers in names are rows of the behaviour list in docs/warp_frontend.md."""
+"""Changes of running terms."""
 
 from __future__ import annotations
 

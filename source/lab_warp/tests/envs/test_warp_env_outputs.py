@@ -1,4 +1,4 @@
-"""What a step of a Warp environment returns. Numbers in names are rows of the list in docs/warp_frontend.md."""
+"""What a step of a Warp environment returns."""
 
 from __future__ import annotations
 

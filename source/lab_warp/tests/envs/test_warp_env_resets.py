@@ -1,4 +1,4 @@
-"""Resets and random streams of Warp environments. Numbers in names are rows of the list in docs/warp_frontend.md."""
+"""Resets and random streams of Warp environments."""
 
 from __future__ import annotations
 
