@@ -74,6 +74,7 @@ def make_rover(rover_cfg: ArticulationCfg, device: torch.device) -> MakeBackend:
     def make(num_envs: int = 3, entity: ArticulationCfg = rover_cfg, **physics) -> NewtonBackend:
         settings = {"dt": 0.005, "solver": MuJoCoSolverCfg(njmax=96, nconmax=32)} | physics
         scene = SceneCfg(entities={"robot": entity})
+        torch.manual_seed(0)  # equal streams, whatever ran before
         return NewtonBackend(NewtonCfg(**settings), scene, num_envs, device)
 
     return make
@@ -102,6 +103,7 @@ def make_cart_pole(device: torch.device) -> MakeBackend:
     def make(num_envs: int = 3, **physics) -> NewtonBackend:
         settings = {"dt": 1.0 / 120.0, "solver": MuJoCoSolverCfg(contacts=False)} | physics
         scene = SceneCfg(ground=GroundCfg(collision=False), entities={"robot": entity})
+        torch.manual_seed(0)  # equal streams, whatever ran before
         return NewtonBackend(NewtonCfg(**settings), scene, num_envs, device)
 
     return make

@@ -347,7 +347,9 @@ def test_a_world_does_not_depend_on_how_many_there_are(rover, make_rover, assert
     alone = make_rover(num_envs=1)
     rover.step(10)
     alone.step(10)
-    first = {name: value.reshape(3, -1)[:1] for name, value in snapshot(rover).items() if name.startswith("art")}
+    state = snapshot(rover)
+    first = {name: value.reshape(3, -1)[:1] for name, value in state.items() if name.startswith("entities.")}
+    assert "entities.robot.joint_pos" in first
     assert_same(first, {name: snapshot(alone)[name].reshape(1, -1) for name in first}, num_envs=1)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import imageio_ffmpeg
 import numpy as np
 
 from lab_core.errors import LabError
@@ -40,6 +39,8 @@ class VideoRecorder:
             raise LabError(f"A video file must end in .mp4, got {self.path.name!r}.")
         if fps <= 0:
             raise LabError(f"The frame rate of {self.path.name!r} must be positive, got {fps}.")
+        import imageio_ffmpeg  # only where a video is written
+
         try:
             imageio_ffmpeg.get_ffmpeg_exe()
         except RuntimeError as error:
@@ -79,6 +80,8 @@ class VideoRecorder:
             self._partial.unlink(missing_ok=True)
 
     def _start_encoder(self, height: int, width: int) -> Generator[Any, np.ndarray, None]:
+        import imageio_ffmpeg
+
         fps: Any = self.fps  # annotated as int there, yet taken with two decimals
         encoder = imageio_ffmpeg.write_frames(
             str(self._partial), (width, height), fps=fps, macro_block_size=2, ffmpeg_log_level="error"
