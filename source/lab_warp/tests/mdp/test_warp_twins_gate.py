@@ -91,9 +91,9 @@ CASES: dict[str, list[TwinCase]] = {
     "feet_slide": [case(2, sensor_cfg=CONTACTS, asset_cfg=FOOT_BODIES)],
     "undesired_contacts": [case(sensor_cfg=CONTACTS, threshold=2.5)],
     "contact_forces": [case(2, atol=1e-6, sensor_cfg=CONTACTS, threshold=1.0)],
-    # The relative error of exp(-x) is x times that of x, and a reward of 1 is what counts.
-    "track_lin_vel_xy_exp": [case(2, atol=1e-9, std=0.7, **VELOCITY)],
-    "track_ang_vel_z_exp": [case(2, atol=1e-9, std=0.7, **VELOCITY)],
+    # The relative error of exp(-x) is x times that of x: a std that keeps x near 1 keeps the bound tight.
+    "track_lin_vel_xy_exp": [case(2, std=2.5, **VELOCITY)],
+    "track_ang_vel_z_exp": [case(2, std=2.5, **VELOCITY)],
     "time_out": [case()],
     "joint_pos_out_of_manual_limit": [case(bounds=(-1.5, 1.0)), case(bounds=(-1.0, 0.8), asset_cfg=LEGS)],
     "joint_pos_out_of_limit": [case(asset_cfg=ONE_JOINT)],
