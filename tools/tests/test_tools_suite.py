@@ -57,8 +57,9 @@ def test_hypothesis_draws_the_same_each_time(suite):
     assert drawn(suite) == drawn(suite)
 
 
-def test_a_search_draws_anew_and_more(suite):
-    first, second = drawn(suite, LAB_HYPOTHESIS="search"), drawn(suite, LAB_HYPOTHESIS="search")
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_a_search_draws_anew_and_more(suite, ci):
+    first, second = (drawn(suite, LAB_HYPOTHESIS="search", CI=ci) for _ in range(2))
     assert first != second
     assert len(first) > 500
 
