@@ -26,7 +26,7 @@ from lab_newton.actuators.entity_actuators import EntityActuators
 from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
 from lab_newton.config import NewtonCfg
 from lab_newton.model import build_model
-from lab_newton.sensors import Sensor, make_sensor
+from lab_newton.sensors import Sensor, SensorContext, make_sensor
 from lab_newton.state import health_kernels
 from lab_newton.state.entity import Entity
 from lab_newton.state.traces import SubstepTraces
@@ -296,9 +296,10 @@ class NewtonBackend(Stateful, PhysicsBackend):
         self._forward()
 
     def _bind_sensors(self) -> None:
+        context = SensorContext(self._entities, self._ground, self.dt, self._cfg.substeps)
         for name, cfg in self._scene.sensors.items():
             if name not in self._sensors:
-                self._sensors[name] = make_sensor(name, cfg, self._entities, self._ground, self.dt, self._cfg.substeps)
+                self._sensors[name] = make_sensor(cfg, name, context)
                 self.sensors[name] = self._sensors[name].data
         sensors = self._sensors.values()
         self.solver.observe(frozenset().union(*(sensor.observables for sensor in sensors)))

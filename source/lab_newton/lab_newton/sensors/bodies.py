@@ -1,11 +1,6 @@
 """Where some bodies were, and how they turned, when the solver computed forces and accelerations."""
 
-# Newton declares its arrays as optional.
-# pyright: reportArgumentType=false
-
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import newton
 import warp as wp
@@ -19,7 +14,7 @@ class BodyMotions:
     A solver's forces and accelerations belong to the state that it started from; after the step that state is gone.
     """
 
-    def __init__(self, places: Sequence[int], num_envs: int, device: wp.Device) -> None:
+    def __init__(self, places: list[int], num_envs: int, device: wp.Device) -> None:
         """``places`` are the bodies' places in the slice of one world."""
         shape = (num_envs, len(places))
         self.places = wp.array(places, dtype=wp.int32, device=device)

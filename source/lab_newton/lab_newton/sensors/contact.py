@@ -1,11 +1,9 @@
 """Contact forces on bodies, read after every solver step."""
 
-# Newton declares its arrays as optional.
-# pyright: reportArgumentType=false, reportOptionalMemberAccess=false
-
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import newton
 import numpy as np
@@ -15,12 +13,23 @@ from lab_core.errors import ConfigError
 from lab_core.names import match_names
 from lab_core.sensors import ContactSensorCfg, ContactSensorData
 from lab_newton.sensors import contact_kernels as kernels
-from lab_newton.sensors.sensor import Sensor, share_with_warp
+from lab_newton.sensors.sensor import Sensor, SensorContext, share_with_warp
 from lab_newton.solver import Solver
 from lab_newton.state.entity import Entity
 
 TERRAIN = "terrain"
 """Name of the static ground among the filtered parties."""
+_DTYPES: dict[str, Any] = {
+    "net_forces_w": wp.vec3,
+    "net_forces_w_history": wp.vec3,
+    "force_matrix_w": wp.vec3,
+    "contact_steps": wp.int32,
+    "air_steps": wp.int32,
+    "current_contact_time": wp.float32,
+    "current_air_time": wp.float32,
+    "last_contact_time": wp.float32,
+    "last_air_time": wp.float32,
+}
 
 
 class ContactSensor(Sensor):
@@ -29,23 +38,13 @@ class ContactSensor(Sensor):
     The force of a physics substep is the mean over its solver steps, so that force times time is the momentum given.
     """
 
-    def __init__(
-        self,
-        name: str,
-        cfg: ContactSensorCfg,
-        entities: Mapping[str, Entity],
-        dt: float,
-        solver_steps: int,
-    ) -> None:
-        """Args:
-            dt: Physics substep [s].
-            solver_steps: Solver steps per substep.
-
+    def __init__(self, cfg: ContactSensorCfg, name: str, context: SensorContext) -> None:
+        """
         Raises:
             ConfigError: an entity is unknown, or a length or threshold is impossible.
             UnknownNameError: a body is unknown.
         """
-        super().__init__(name, cfg, entities)
+        super().__init__(cfg, name, context)
         if cfg.history_length < 1:
             raise ConfigError(f"scene.sensors[{name!r}].history_length must be at least 1, got {cfg.history_length}.")
         if cfg.force_threshold < 0.0:
@@ -53,19 +52,13 @@ class ContactSensor(Sensor):
         bodies = sorted(self.find_bodies(cfg.body_names))
         layout = self.entity.layout
         self._bodies = [layout.body[body] for body in bodies]
-        self._parties = [self._party_bodies(party, entities) for party in cfg.filter_entities or ()]
-        self._solver_steps = solver_steps
+        self._parties = [self._party_bodies(party, context.entities) for party in cfg.filter_entities or ()]
+        self._solver_steps = context.solver_steps
         self._force_threshold = cfg.force_threshold
-        self._dt = dt
+        self._dt = context.dt
         names = [layout.body_names[body] for body in bodies]
-        self.data = data = ContactSensorData(cfg, self.num_envs, names, dt, self.torch_device)
-        vectors = ("net_forces_w", "net_forces_w_history", "force_matrix_w")
-        counts = ("contact_steps", "air_steps")
-        times = ("current_contact_time", "current_air_time", "last_contact_time", "last_air_time")
-        dtypes = dict.fromkeys(vectors, wp.vec3) | dict.fromkeys(counts, wp.int32) | dict.fromkeys(times, wp.float32)
-        if data.force_matrix_w is None:
-            del dtypes["force_matrix_w"]
-        share_with_warp(data, dtypes)
+        self.data = data = ContactSensorData(cfg, self.num_envs, names, context.dt, self.torch_device)
+        share_with_warp(data, {field: dtype for field, dtype in _DTYPES.items() if getattr(data, field) is not None})
         self._arrays = kernels.ContactArrays()
         for field, view in vars(data.warp).items():
             setattr(self._arrays, field, view)
@@ -96,6 +89,7 @@ class ContactSensor(Sensor):
             raise ConfigError(f"scene.sensors[{self.name!r}]: {error}") from error
         # Worlds are equal: the geoms of world 0 tell whose they are in every world.
         shapes = self._contacts.shape_of_geom.numpy()[0]
+        assert model.shape_body is not None, "a finalized model"
         body_of_geom = np.where(shapes >= 0, model.shape_body.numpy()[shapes], -1)
         row_of_geom = np.full(len(shapes), -1, dtype=np.int32)
         for row, body in enumerate(self._bodies):

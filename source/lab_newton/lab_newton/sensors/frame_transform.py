@@ -1,32 +1,26 @@
 """Poses of bodies relative to another body."""
 
-# Newton declares its arrays as optional.
-# pyright: reportArgumentType=false
-
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import newton
 import warp as wp
 
 from lab_core.sensors import FrameTransformCfg, FrameTransformData
 from lab_newton.sensors import body_kernels as kernels
-from lab_newton.sensors.sensor import Sensor, share_with_warp
+from lab_newton.sensors.sensor import Sensor, SensorContext, share_with_warp
 from lab_newton.solver import Solver
-from lab_newton.state.entity import Entity
 
 
 class FrameTransformSensor(Sensor):
     """Follows from the bodies' poses alone."""
 
-    def __init__(self, name: str, cfg: FrameTransformCfg, entities: Mapping[str, Entity]) -> None:
+    def __init__(self, cfg: FrameTransformCfg, name: str, context: SensorContext) -> None:
         """
         Raises:
             ConfigError: the entity is unknown, or the source is a pattern that matches several bodies.
             UnknownNameError: a body is unknown.
         """
-        super().__init__(name, cfg, entities)
+        super().__init__(cfg, name, context)
         layout = self.entity.layout
         self._source = layout.body[self.find_body(cfg.source_body)]
         targets = self.find_bodies(cfg.target_bodies)

@@ -1,11 +1,8 @@
 """A gyroscope and an accelerometer on a body."""
 
-# Newton declares its arrays as optional.
-# pyright: reportArgumentType=false, reportOptionalMemberAccess=false, reportCallIssue=false
-
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
 import newton
 import warp as wp
@@ -14,9 +11,8 @@ from newton.solvers import SolverBase
 from lab_core.sensors import ImuCfg, ImuData
 from lab_newton.sensors import body_kernels as kernels
 from lab_newton.sensors.bodies import BodyMotions
-from lab_newton.sensors.sensor import Sensor, share_with_warp
+from lab_newton.sensors.sensor import Sensor, SensorContext, share_with_warp
 from lab_newton.solver import Solver
-from lab_newton.state.entity import Entity
 
 
 class ImuSensor(Sensor):
@@ -24,15 +20,16 @@ class ImuSensor(Sensor):
 
     observables = frozenset({SolverBase.ObservableKind.BODY_QDD})
 
-    def __init__(self, name: str, cfg: ImuCfg, entities: Mapping[str, Entity]) -> None:
+    def __init__(self, cfg: ImuCfg, name: str, context: SensorContext) -> None:
         """
         Raises:
             ConfigError: the entity is unknown, or the name is a pattern that matches several bodies.
             UnknownNameError: the body is unknown.
         """
-        super().__init__(name, cfg, entities)
+        super().__init__(cfg, name, context)
         self._place = self.entity.layout.body[self.find_body(cfg.body_name)]
-        self._mount = wp.transform(wp.vec3(*cfg.pos), wp.normalize(wp.quat(*cfg.quat)))
+        rotation: Any = wp.quat(*cfg.quat)  # Warp declares normalize for quaternions of another class
+        self._mount = wp.transform(wp.vec3(*cfg.pos), wp.normalize(rotation))
         self.data = ImuData(cfg, self.num_envs, self.torch_device)
         share_with_warp(self.data, {"ang_vel_b": wp.vec3, "lin_acc_b": wp.vec3})
         self._motions = BodyMotions([self._place], self.num_envs, self.device)
@@ -41,6 +38,7 @@ class ImuSensor(Sensor):
         self._motions.bind(model, state)
         self._model = model
         self._state = state
+        assert solver.observables is not None, "the backend asks for what sensors need"
         self._accelerations = solver.observables.body_qdd
         self.data.warp.ang_vel_b.zero_()
         self.data.warp.lin_acc_b.zero_()

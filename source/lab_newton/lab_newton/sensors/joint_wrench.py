@@ -1,11 +1,6 @@
 """The force and torque that bodies receive through the joint to their parent."""
 
-# Newton declares its arrays as optional.
-# pyright: reportArgumentType=false, reportOptionalMemberAccess=false
-
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import newton
 import warp as wp
@@ -14,9 +9,8 @@ from newton.solvers import SolverBase
 from lab_core.sensors import JointWrenchCfg, JointWrenchData
 from lab_newton.sensors import body_kernels as kernels
 from lab_newton.sensors.bodies import BodyMotions
-from lab_newton.sensors.sensor import Sensor, share_with_warp
+from lab_newton.sensors.sensor import Sensor, SensorContext, share_with_warp
 from lab_newton.solver import Solver
-from lab_newton.state.entity import Entity
 
 
 class JointWrenchSensor(Sensor):
@@ -24,13 +18,13 @@ class JointWrenchSensor(Sensor):
 
     observables = frozenset({SolverBase.ObservableKind.BODY_PARENT_F})
 
-    def __init__(self, name: str, cfg: JointWrenchCfg, entities: Mapping[str, Entity]) -> None:
+    def __init__(self, cfg: JointWrenchCfg, name: str, context: SensorContext) -> None:
         """
         Raises:
             ConfigError: the entity is unknown.
             UnknownNameError: a body is unknown.
         """
-        super().__init__(name, cfg, entities)
+        super().__init__(cfg, name, context)
         bodies = self.find_bodies(cfg.body_names)
         names = tuple(self.entity.layout.body_names[body] for body in bodies)
         self.data = JointWrenchData(names, self.num_envs, self.torch_device)
@@ -39,6 +33,7 @@ class JointWrenchSensor(Sensor):
 
     def bind(self, model: newton.Model, solver: Solver, state: newton.State) -> None:
         self._motions.bind(model, state)
+        assert solver.observables is not None, "the backend asks for what sensors need"
         self._wrenches_w = solver.observables.body_parent_f
         self.data.warp.wrench_b.zero_()
 

@@ -1,11 +1,6 @@
 """Rays from a body against the static ground."""
 
-# Newton declares its arrays as optional.
-# pyright: reportArgumentType=false
-
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import newton
 import warp as wp
@@ -13,10 +8,8 @@ import warp as wp
 from lab_core.errors import ConfigError
 from lab_core.sensors import RayCasterCfg, RayCasterData
 from lab_newton.sensors import ray_kernels as kernels
-from lab_newton.sensors.sensor import Sensor, share_with_warp
+from lab_newton.sensors.sensor import Sensor, SensorContext, share_with_warp
 from lab_newton.solver import Solver
-from lab_newton.state.entity import Entity
-from lab_newton.terrain import Ground
 
 _ALIGNMENTS = {"base": kernels.BASE, "yaw": kernels.YAW, "world": kernels.WORLD}
 
@@ -24,20 +17,20 @@ _ALIGNMENTS = {"base": kernels.BASE, "yaw": kernels.YAW, "world": kernels.WORLD}
 class RayCaster(Sensor):
     """Follows from the body's pose alone."""
 
-    def __init__(self, name: str, cfg: RayCasterCfg, entities: Mapping[str, Entity], ground: Ground) -> None:
+    def __init__(self, cfg: RayCasterCfg, name: str, context: SensorContext) -> None:
         """
         Raises:
             ConfigError: the entity, the alignment or the distance is impossible.
             UnknownNameError: the body is unknown.
         """
-        super().__init__(name, cfg, entities)
+        super().__init__(cfg, name, context)
         if cfg.alignment not in _ALIGNMENTS:
             raise ConfigError(
                 f"scene.sensors[{name!r}].alignment is {cfg.alignment!r}, expected one of {', '.join(_ALIGNMENTS)}."
             )
         if not cfg.max_distance > 0.0:
             raise ConfigError(f"scene.sensors[{name!r}].max_distance must be positive, got {cfg.max_distance}.")
-        self._ground = ground
+        self._ground = context.ground
         self._alignment = int(_ALIGNMENTS[cfg.alignment])
         self._max_distance = cfg.max_distance
         self._place = self.entity.layout.body[self.find_body(cfg.body_name)]

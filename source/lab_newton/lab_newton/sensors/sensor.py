@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,10 +18,24 @@ from lab_core.names import match_names
 from lab_core.sensors import SensorCfg, SensorData
 from lab_newton.solver import Solver
 from lab_newton.state.entity import Entity
+from lab_newton.terrain import Ground
+
+
+@dataclass(frozen=True)
+class SensorContext:
+    """What a sensor is built into."""
+
+    entities: Mapping[str, Entity]
+    ground: Ground
+    """What rays hit."""
+    dt: float
+    """Physics substep [s]."""
+    solver_steps: int
+    """Solver steps per substep."""
 
 
 class Sensor(ABC):
-    """One sensor in all worlds.
+    """One sensor in all worlds, built from its configuration by :func:`make_sensor`.
 
     Its :class:`SensorData` is allocated once; :meth:`bind` connects it to a model and may be called again with a new
     one. All other methods are recorded as part of the backend's graphs: they launch kernels and do nothing else.
@@ -29,17 +45,19 @@ class Sensor(ABC):
     observables: frozenset[str] = frozenset()
     """``SolverBase.ObservableKind`` that the sensor needs of the last solver step of a step."""
 
-    def __init__(self, name: str, cfg: SensorCfg, entities: Mapping[str, Entity]) -> None:
-        """
+    def __init__(self, cfg: SensorCfg, name: str, context: SensorContext) -> None:
+        """``name`` is the sensor's key in the scene.
+
         Raises:
             ConfigError: the scene has no entity ``cfg.entity``.
         """
         self.name = name
-        if cfg.entity not in entities:
+        if cfg.entity not in context.entities:
             raise ConfigError(
-                f"scene.sensors[{name!r}].entity: the scene has no {cfg.entity!r}. It has: {', '.join(entities)}."
+                f"scene.sensors[{name!r}].entity: the scene has no {cfg.entity!r}. "
+                f"It has: {', '.join(context.entities)}."
             )
-        self.entity = entities[cfg.entity]
+        self.entity = context.entities[cfg.entity]
         self.num_envs = self.entity.num_envs
         self.device = self.entity.device
 
@@ -94,6 +112,25 @@ class Sensor(ABC):
 
     def clear(self, mask: wp.array) -> None:
         """Empties the rows of the worlds of ``mask`` (N,)."""
+
+
+@singledispatch
+def make_sensor(cfg: SensorCfg, name: str, context: SensorContext) -> Sensor:
+    """Returns the sensor that ``cfg`` describes; ``name`` is its key in the scene.
+
+    What is registered for the class of ``cfg``, or for the nearest of its bases, makes it. Another package adds a kind
+    of sensor by registering it beside its configuration::
+
+        make_sensor.register(OdometerCfg, Odometer)
+
+    Raises:
+        ConfigError: nothing is registered for the class of ``cfg``, or ``cfg`` names what the scene does not have.
+    """
+    known = ", ".join(sorted(kind.__name__ for kind in make_sensor.registry if kind is not object))
+    raise ConfigError(
+        f"scene.sensors[{name!r}]: no sensor is registered for a {type(cfg).__name__}, only for {known}. "
+        f"lab_newton.sensors.make_sensor.register({type(cfg).__name__}, ...) adds one."
+    )
 
 
 def share_with_warp(data: SensorData, dtypes: Mapping[str, Any]) -> None:

@@ -296,7 +296,7 @@ def test_force_is_the_momentum_that_was_given(device):
         (ContactSensorCfg(filter_entities=("cat",)), "no 'cat'. There are: terrain, robot"),
         (ContactSensorCfg(history_length=0), "history_length must be at least 1, got 0"),
         (ContactSensorCfg(force_threshold=-1.0), "force_threshold must not be negative"),
-        (SensorCfg(), "no sensor for a SensorCfg"),
+        (SensorCfg(), "no sensor is registered for a SensorCfg"),
     ],
 )
 def test_impossible_settings_are_refused(cfg, message):
