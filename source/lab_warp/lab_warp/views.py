@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 import warp as wp
 
-from lab_core.managers import SceneEntityCfg
+from lab_core.managers import SceneEntityCfg, Selection
 from lab_core.scene import Buffer, EntityData, Kind
 
 DTYPES: dict[Kind, Any] = {
@@ -74,6 +74,6 @@ def joint_index(cfg: SceneEntityCfg) -> wp.array:
     return wp.from_torch(cfg.joint_index)
 
 
-def body_index(cfg: SceneEntityCfg) -> wp.array:
+def body_index(cfg: Selection) -> wp.array:
     """Returns the bodies that ``cfg`` selects, int32 (K,), in the order of the selection."""
     return wp.from_torch(cfg.body_index)

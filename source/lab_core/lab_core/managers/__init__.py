@@ -20,7 +20,7 @@ from lab_core.managers.observation_manager import (
 )
 from lab_core.managers.observation_term import ObservationTermCfg
 from lab_core.managers.reward_manager import RewardManager, RewardTermCfg, RewardTerms
-from lab_core.managers.scene_entity_cfg import SceneEntityCfg, resolve_scene_entities
+from lab_core.managers.selections import SceneEntityCfg, Selection, resolve_selections
 from lab_core.managers.signature import complete_params
 from lab_core.managers.termination_manager import TerminationManager, TerminationTermCfg, TerminationTerms
 from lab_core.managers.timers import SLACK
@@ -60,6 +60,7 @@ __all__ = [
     "RewardTerms",
     "SLACK",
     "SceneEntityCfg",
+    "Selection",
     "TermCfg",
     "TermError",
     "TerminationManager",
@@ -71,5 +72,5 @@ __all__ = [
     "check_tensor",
     "complete_params",
     "declare",
-    "resolve_scene_entities",
+    "resolve_selections",
 ]

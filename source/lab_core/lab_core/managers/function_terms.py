@@ -14,7 +14,7 @@ from lab_core.env import Env
 from lab_core.managers.checks import check_tensor
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, function_name
-from lab_core.managers.scene_entity_cfg import resolve_scene_entities
+from lab_core.managers.selections import resolve_selections
 from lab_core.managers.signature import complete_params
 from lab_core.state import Stateful, lasting_tensors
 
@@ -162,7 +162,7 @@ class FunctionTerms(ManagerBase[CfgT]):
         cfg = copy.deepcopy(cfg, {id(cfg.func): cfg.func})
         cfg.params = complete_params(cfg.func, cfg.params, self.leading, what)
         try:
-            resolve_scene_entities(cfg.params, self._env.scene)
+            resolve_selections(cfg.params, self._env.scene)
         except ValueError as error:
             raise TermError(f"{what}: {error}") from error
         self._check_cfg(name, cfg)

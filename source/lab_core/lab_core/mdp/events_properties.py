@@ -16,7 +16,7 @@ from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError, declare
 from lab_core.managers.checks import check_range
-from lab_core.managers.scene_entity_cfg import Indices
+from lab_core.managers.selections import Indices
 from lab_core.masks import masked_copy_
 from lab_core.sampling import gaussian, log_uniform, uniform
 from lab_core.scene import IdealPDActuatorCfg

@@ -8,8 +8,8 @@ from typing import TypeVar
 import torch
 
 from lab_core.env import Env
-from lab_core.managers import SceneEntityCfg, TermError
-from lab_core.managers.scene_entity_cfg import indices
+from lab_core.managers import Selection, TermError
+from lab_core.managers.selections import Columns
 from lab_core.names import match_names
 from lab_core.scene import Scene
 from lab_core.sensors import ContactSensorData, SensorData
@@ -18,10 +18,10 @@ SensorT = TypeVar("SensorT", bound=SensorData)
 
 
 @dataclass
-class SceneSensorCfg(SceneEntityCfg):
+class SceneSensorCfg(Selection):
     """A sensor of the scene with some of its bodies, by name; what :class:`SceneEntityCfg` is to entities.
 
-    ``name`` is the key of the sensor in the scene. :attr:`body_ids` are columns of the measurement.
+    :attr:`body_ids` are columns of the measurement.
     """
 
     def resolve(self, scene: Scene) -> None:
@@ -29,14 +29,9 @@ class SceneSensorCfg(SceneEntityCfg):
 
         Raises:
             UnknownNameError: the scene has no such sensor, or the sensor no such body.
-            TermError: joints were given, or bodies of a sensor that has none.
+            TermError: bodies were given of a sensor that has none.
         """
-        sensor = scene.sensor(self.name)
-        if self.joint_names is not None:
-            raise TermError(f"Sensor {self.name!r} has no joints to choose from, got joint_names={self.joint_names!r}.")
-        device = scene.env_origins.device
-        names = getattr(sensor, "body_names", None)
-        self._joint_ids, self._joint_index = indices([], 0, device)
+        names = getattr(scene.sensor(self.name), "body_names", None)
         ids = list(range(len(names or ())))
         if self.body_names is not None:
             if names is None:
@@ -45,7 +40,7 @@ class SceneSensorCfg(SceneEntityCfg):
                 )
             what = f"body of sensor {self.name!r}"
             ids = match_names(self.body_names, names, what=what, preserve_order=self.preserve_order)
-        self._body_ids, self._body_index = indices(ids, len(names or ()), device)
+        self._bodies = Columns.choose(ids, len(names or ()), scene.env_origins.device)
 
 
 def sensor_data(env: Env, sensor_cfg: SceneSensorCfg, kind: type[SensorT]) -> SensorT:

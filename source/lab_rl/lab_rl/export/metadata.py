@@ -106,16 +106,16 @@ def _observation_term(env: RLEnv, cfg: ObservationTermCfg) -> dict[str, Any]:
 
 def _joints_and_bodies(env: RLEnv, value: Any) -> Any:
     """A selection of joints or bodies, of an entity or a sensor, as their names in order; other values as they are."""
-    if not isinstance(value, SceneEntityCfg):
-        return to_dict(value)
     if isinstance(value, SceneSensorCfg):
         chosen: dict[str, Any] = {"sensor": value.name}
         names = getattr(env.scene.sensor(value.name), "body_names", ())
-    else:
+    elif isinstance(value, SceneEntityCfg):
         chosen = {"entity": value.name}
         names = env.scene[value.name].body_names
         if value.body_names is None:
             chosen["joint_names"] = _chosen(env.scene[value.name].joint_names, value.joint_ids)
+    else:
+        return to_dict(value)
     if value.body_names is not None:
         chosen["body_names"] = _chosen(names, value.body_ids)
     return chosen

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import warp as wp
 
-from lab_core.managers import ManagerTermBase, RewardTermCfg, complete_params, resolve_scene_entities
+from lab_core.managers import ManagerTermBase, RewardTermCfg, complete_params, resolve_selections
 from lab_warp.capture import CaptureContext, CapturedStage
 from lab_warp.testing.fake_env import FakeEnv
 from lab_warp.twins import all_twins, find_twin
@@ -119,7 +119,7 @@ class BoundTerm:
 
     def __init__(self, func: Term, env: FakeEnv, params: Mapping[str, Any], leading: tuple[str, ...]) -> None:
         self._params = complete_params(func, copy.deepcopy(dict(params)), ("env", *leading), func.__name__)
-        resolve_scene_entities(self._params, env.scene)  # pyright: ignore[reportArgumentType]
+        resolve_selections(self._params, env.scene)  # pyright: ignore[reportArgumentType]
         is_class = isinstance(func, type)
         self.term = func(RewardTermCfg(func=func, weight=1.0, params=self._params), env) if is_class else func
 
