@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -24,3 +25,8 @@ class Capability:
 
 
 CAPABLE = Capability(True)
+
+
+def all_capable(capabilities: Iterable[Capability]) -> Capability:
+    """Returns whether something whose parts have these capabilities can: the first one that cannot says why not."""
+    return next((capability for capability in capabilities if not capability), CAPABLE)

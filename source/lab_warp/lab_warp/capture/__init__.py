@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from lab_warp.capture.capturable import Capturability, WarpCapturable, capturability
 from lab_warp.capture.context import CaptureContext, CaptureError, StageReport
+from lab_warp.capture.marks import capturable, not_capturable
 from lab_warp.capture.stage import CapturedStage, HasCaptureContext, capture_torch, captured, captured_stages, eager
 
 __all__ = [
-    "Capturability",
     "CaptureContext",
     "CaptureError",
     "CapturedStage",
     "HasCaptureContext",
     "StageReport",
-    "WarpCapturable",
-    "capturability",
+    "capturable",
+    "capture_torch",
     "captured",
     "captured_stages",
     "eager",
-    "capture_torch",
+    "not_capturable",
 ]

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 import warp as wp
 
-from lab_warp.capture.capturable import describe
 from lab_warp.capture.context import CaptureError, Stage
 from lab_warp.capture.guard import CaptureGuard
+from lab_warp.capture.marks import describe
 from lab_warp.capture.streams import torch_turn, warp_stream_as_torch, warp_turn
 from lab_warp.capture.sync_trap import SyncTrap
 

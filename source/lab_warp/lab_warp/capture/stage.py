@@ -10,10 +10,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import warp as wp
 
-from lab_warp.capture.capturable import capturability, describe
 from lab_warp.capture.context import CaptureContext, CaptureError, Stage, StageReport, capturing_device
 from lab_warp.capture.graphs import GraphBuilder, Graphs, active_builder, call_plainly, running_plainly
 from lab_warp.capture.keys import argument_key
+from lab_warp.capture.marks import capturable, describe
 from lab_warp.capture.sync_trap import SyncTrap
 
 P = ParamSpec("P")
@@ -212,7 +212,7 @@ def eager(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """
     builder = active_builder()
     if builder is not None:
-        return builder.call_eagerly(function, args, kwargs, capturability(function, kwargs).reason)
+        return builder.call_eagerly(function, args, kwargs, capturable(function, kwargs).reason)
     return _call_plainly(function, args, kwargs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from lab_core.capability import Capability, all_capable
 from lab_core.envs import ManagerBasedRLEnv
 from lab_warp.envs.warp_rl_env import WarpRLEnv
 from lab_warp.managers import (
@@ -78,16 +79,17 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
     def _observe_end(self) -> None:
         self.observation_manager.compute_end()
 
-    def _reset_capturable(self) -> bool:
-        managers = (self.observation_manager, self.termination_manager, self.reward_manager, self.metrics_manager)
-        return (
-            super()._reset_capturable()
-            and self.curriculum_manager.recordable
-            and self.curriculum_manager.resets_recordable
-            and self.action_manager.recordable
-            and self.command_manager.recordable
-            and all(manager.resets_recordable for manager in managers)
+    def _reset_capability(self) -> Capability:
+        managers = (
+            self.curriculum_manager,
+            self.observation_manager,
+            self.action_manager,
+            self.reward_manager,
+            self.command_manager,
+            self.termination_manager,
+            self.metrics_manager,
         )
+        return all_capable([super()._reset_capability(), *(manager.capturable for manager in managers)])
 
     def _curriculum_masked(self) -> None:
         self.curriculum_manager.compute(self._reset)

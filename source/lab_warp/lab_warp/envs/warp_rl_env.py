@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import warp as wp
 
+from lab_core.capability import Capability, all_capable
 from lab_core.envs import STEP, MarkStage, Observations, RLEnv, copy_observations, run_stages, write_observations
 from lab_core.recorder import RecorderHooks
 from lab_core.seeding import make_generator, seed_everything
@@ -161,7 +162,7 @@ class WarpRLEnv(RLEnv):
 
     def _reset_done(self) -> None:
         """Resets the environments that are done; a graph that can hold all of it leaves it out where none is."""
-        if self._reset_capturable() and self.capture_context.enabled:
+        if self.capture_context.enabled and self._reset_capability():
             wp.capture_if(self.warp.reset_count, on_true=self._reset_masked)
         else:
             self._reset_masked()
@@ -325,15 +326,12 @@ class WarpRLEnv(RLEnv):
         """Computes the observations; memories move on everywhere or in the environments of ``mask``."""
         raise NotImplementedError
 
-    def _reset_capturable(self) -> bool:
-        """Whether all work of a reset can be captured."""
+    def _reset_capability(self) -> Capability:
+        """Whether a graph can hold all work of a reset."""
         parts = self.recorder_manager.hook_parts("reset")
-        return (
-            self.physics.capturable.ok
-            and self.event_manager.recordable
-            and self.event_manager.resets_recordable
-            and (not parts or self.wp_device.is_cuda and all(part.capturable for part in parts))
-        )
+        torch_fits = Capability(not parts or self.wp_device.is_cuda, "torch cannot be captured on the CPU")
+        hooks = (part.capturable for part in parts)
+        return all_capable([self.physics.capturable, self.event_manager.capturable, torch_fits, *hooks])
 
     def _curriculum_masked(self) -> None:
         """Adapts the difficulty before the reset."""

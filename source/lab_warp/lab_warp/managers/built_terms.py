@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 import warp as wp
 
+from lab_core.capability import Capability, all_capable
 from lab_core.managers import BuiltTerm, BuiltTerms
 from lab_warp.capture import eager
 from lab_warp.env import WarpEnv
@@ -45,9 +46,9 @@ class WarpBuiltTerms(BuiltTerms[TermT]):
             self._copy(name)
 
     @property
-    def recordable(self) -> bool:
-        """Whether all terms can be captured."""
-        return all(self._is_twin(name) for name in self._terms)
+    def capturable(self) -> Capability:
+        """Whether a graph can hold all terms."""
+        return all_capable(self._no_twin(name) for name in self._terms if not self._is_twin(name))
 
     def _build(self, cfg: Any) -> TermT:
         twin = find_twin(type(cfg))
@@ -62,7 +63,10 @@ class WarpBuiltTerms(BuiltTerms[TermT]):
         if self._is_twin(name):
             function(*args)
         else:
-            eager(Island(f"{self._what(name)}: no Warp twin", self._call_and_copy), name, function, *args)
+            eager(Island(self._no_twin(name).reason, self._call_and_copy), name, function, *args)
+
+    def _no_twin(self, name: str) -> Capability:
+        return Capability(False, f"{self._what(name)}: no Warp twin")
 
     def _call_and_copy(self, name: str, function: Callable[..., object], *args: Any) -> None:
         function(*args)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
+from lab_core.capability import Capability, all_capable
 from lab_core.managers import CurriculumTermCfg, CurriculumTerms
 from lab_warp.env import WarpEnv
 from lab_warp.managers.terms import WarpTerms
@@ -33,9 +34,8 @@ class CurriculumManagerWarp(WarpTerms, CurriculumTerms):
             self._slots[name] = Shared(*self._env.log.slot(f"Curriculum/{name}"))
 
     @property
-    def recordable(self) -> bool:
-        """Whether all terms can be captured."""
-        return all(self._is_recordable(name) for name in self._cfgs)
+    def capturable(self) -> Capability:
+        return all_capable([super().capturable, *(self._capability(name) for name in self._cfgs)])
 
     def compute(self, mask: Shared) -> None:
         """Evaluates the terms for the environments of ``mask``, which are about to be reset."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 import warp as wp
 
+from lab_core.capability import Capability, all_capable
 from lab_core.managers import EventTermCfg, EventTerms, ManagerTermBase
 from lab_warp.env import WarpEnv
 from lab_warp.managers import kernels
@@ -146,9 +147,8 @@ class EventManagerWarp(WarpTerms, EventTerms):
         self._reset_class_terms(mask)
 
     @property
-    def recordable(self) -> bool:
-        """Whether all reset terms can be captured."""
-        return all(self._is_recordable(name) for name in self._reset_terms)
+    def capturable(self) -> Capability:
+        return all_capable([super().capturable, *(self._capability(name) for name in self._reset_terms)])
 
     def _apply_all(self, names: list[str]) -> None:
         for name in names:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 import warp as wp
 
+from lab_core.capability import Capability, all_capable
 from lab_core.managers import (
     GroupObservation,
     ManagerTermBase,
@@ -125,8 +126,9 @@ class ObservationManagerWarp(WarpTerms, ObservationTerms):
         return {name: group.observations["end"] for name, group in self._group_buffers.items()}
 
     @property
-    def resets_recordable(self) -> bool:
-        return super().resets_recordable and all(kind.is_plain for kind in self._kinds.values())
+    def capturable(self) -> Capability:
+        memories = [self._what(name) for name, kind in self._kinds.items() if not kind.is_plain]
+        return all_capable([super().capturable, *(Capability(False, f"{what} has a memory") for what in memories)])
 
     def copy_settings(self) -> None:
         """Hands changed noise, clips and scales to the device; called between steps.

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from lab_core.capability import CAPABLE, Capability, all_capable
 from lab_core.config import same_values
 from lab_core.managers import FunctionTerms, ManagerTermBase, check_tensor
-from lab_warp.capture import capturability, capture_torch, eager
+from lab_warp.capture import capturable, capture_torch, eager
 from lab_warp.env import WarpEnv
 from lab_warp.twins import find_twin
 from lab_warp.views import Shared
@@ -55,7 +56,7 @@ class WarpTerms(FunctionTerms[Any]):
         cfg = self._cfgs[name]
         self._live_params[name] = cfg.params
         self._fixed_by_graphs[name] = copy.deepcopy(self._captured_settings(cfg), {id(cfg.func): cfg.func})
-        self._islands[name] = Island(f"{self._what(name)}: no Warp twin", self._call_torch)
+        self._islands[name] = Island(self._no_twin(name).reason, self._call_torch)
 
     def _captured_settings(self, cfg: Any) -> tuple[Any, ...]:
         """What a graph fixes of a term."""
@@ -91,14 +92,18 @@ class WarpTerms(FunctionTerms[Any]):
             return find_twin(self._cfgs[name].func)
         return term if type(term) is not self._cfgs[name].func else None
 
-    def _is_recordable(self, name: str) -> bool:
-        twin = self._twin(name)
-        return twin is not None and capturability(twin, self._cfgs[name].params).capturable
-
     @property
-    def resets_recordable(self) -> bool:
-        """Whether the resets of all class terms can be captured."""
-        return not any(self._reset_obstacle(name) for name in self._class_terms)
+    def capturable(self) -> Capability:
+        """Whether a graph can hold all that the manager does in a reset."""
+        return all_capable(self._reset_capability(name) for name in self._class_terms)
+
+    def _capability(self, name: str) -> Capability:
+        """Whether a graph can hold a term."""
+        twin = self._twin(name)
+        return self._no_twin(name) if twin is None else capturable(twin, self._cfgs[name].params)
+
+    def _no_twin(self, name: str) -> Capability:
+        return Capability(False, f"{self._what(name)}: no Warp twin")
 
     def _evaluate(self, name: str, out: Shared) -> None:
         """Writes the value of a term into ``out``."""
@@ -109,7 +114,7 @@ class WarpTerms(FunctionTerms[Any]):
         if twin is None:
             run = capture_torch if cfg.capturable else eager
             run(self._islands[name], name, *torch_args)
-        elif capturability(twin, cfg.params).capturable:
+        elif capturable(twin, cfg.params):
             twin(self._env, *args, **cfg.params)
         else:
             eager(twin, self._env, *args, **cfg.params)
@@ -125,17 +130,19 @@ class WarpTerms(FunctionTerms[Any]):
         for name, term in self._class_terms.items():
             own: Any = mask.torch if self._twin(name) is None else mask.warp
             reset = partial(term.reset, own)
-            obstacle = self._reset_obstacle(name)
-            if obstacle:
-                eager(Island(obstacle, reset))
-            else:
+            fits = self._reset_capability(name)
+            if fits:
                 reset()
+            else:
+                eager(Island(fits.reason, reset))
 
-    def _reset_obstacle(self, name: str) -> str:
-        """Returns how the report names the reset of a class term that runs between two graphs; "" if it need not."""
-        term = self._class_terms[name]
+    def _reset_capability(self, name: str) -> Capability:
+        """Whether a graph can hold the reset of a class term."""
+        reset = self._class_terms[name].reset
         if self._twin(name) is not None:
-            return "" if capturability(term.reset).capturable else f"reset of {self._what(name)}"
-        if type(term).reset is ManagerTermBase.reset:  # it does nothing
-            return ""
-        return f"reset of {self._what(name)}: no Warp twin"
+            fits = capturable(reset)
+        elif type(self._class_terms[name]).reset is ManagerTermBase.reset:  # it does nothing
+            return CAPABLE
+        else:
+            fits = Capability(False, "no Warp twin")
+        return fits if fits else Capability(False, f"reset of {self._what(name)}: {fits.reason}")

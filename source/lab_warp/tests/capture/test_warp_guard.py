@@ -1,4 +1,4 @@
-"""What raises inside a capture, the synchronisation trap, the environment variables, and capturability marks."""
+"""What raises inside a capture, the synchronisation trap, the environment variables, and marks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import pytest
 import torch
 import warp as wp
 
+from lab_core.capability import Capability
 from lab_warp import (
     CaptureContext,
     CapturedStage,
     CaptureError,
-    WarpCapturable,
-    capturability,
+    capturable,
     capture_torch,
     eager,
+    not_capturable,
 )
 
 
@@ -229,20 +230,20 @@ def test_without_the_variable_nothing_is_trapped_in_eager_runs(device: str, name
     CapturedStage(lambda: HIDDEN_SYNCS[name](buffers), CaptureContext(device, enabled=False, sync_debug=False))()
 
 
-# -- capturability ----------------------------------------------------------------------------------------------------
+# -- what is capturable ------------------------------------------------------------------------------------------------
 
 
-@WarpCapturable(False, reason="it asks the host")
+@not_capturable("it asks the host")
 def uncapturable(env: object, out: wp.array) -> None:
     out.numpy()
 
 
-@WarpCapturable(lambda params: params["sensor"] is None, reason="the sensor is refreshed on the host")
+@not_capturable("the sensor is refreshed on the host", unless=lambda params: params["sensor"] is None)
 def sometimes(env: object, out: wp.array, sensor: str | None = None, **more: Any) -> None:
     increment(out)
 
 
-@WarpCapturable(False, reason="it keeps history on the host")
+@not_capturable("it keeps history on the host")
 class History:
     def __call__(self, env: object, out: wp.array) -> None: ...
 
@@ -252,40 +253,40 @@ class History:
 class HostReset:
     def __call__(self, env: object, out: wp.array) -> None: ...
 
-    @WarpCapturable(False, reason="it reads the mask")
+    @not_capturable("it reads the mask")
     def reset(self, mask: wp.array) -> None: ...
 
 
 class Choosy:
-    def __init__(self, capturable: bool) -> None:
-        self.warp_capturable = capturable
+    def __init__(self, capturable: Capability) -> None:
+        self.capturable = capturable
 
     def __call__(self) -> None: ...
 
 
-def test_capturability_of_functions_classes_methods_and_instances() -> None:
-    assert capturability(increment) == (True, "")
-    assert capturability(uncapturable) == (False, "it asks the host")
-    assert capturability(sometimes).capturable
-    assert capturability(sometimes, {"sensor": None}).capturable
-    assert capturability(sometimes, {"sensor": "scanner"}) == (False, "the sensor is refreshed on the host")
+def test_functions_classes_methods_and_instances_say_what_is_capturable() -> None:
+    assert capturable(increment) == Capability(True)
+    assert capturable(uncapturable) == Capability(False, "it asks the host")
+    assert capturable(sometimes)
+    assert capturable(sometimes, {"sensor": None})
+    assert capturable(sometimes, {"sensor": "scanner"}) == Capability(False, "the sensor is refreshed on the host")
     for history in (History, History()):
-        assert capturability(history).reason == "it keeps history on the host"
-    assert capturability(History().reset).capturable
-    assert capturability(HostReset()).capturable
-    assert not capturability(HostReset().reset).capturable
-    assert capturability(Choosy(True)).capturable
-    assert "Choosy" in capturability(Choosy(False)).reason
+        assert capturable(history).reason == "it keeps history on the host"
+    assert capturable(History().reset)
+    assert capturable(HostReset())
+    assert not capturable(HostReset().reset)
+    assert capturable(Choosy(Capability(True)))
+    assert capturable(Choosy(Capability(False, "it was built so"))).reason == "it was built so"
 
 
-def test_capturability_looks_through_decorators() -> None:
+def test_marks_are_seen_through_decorators() -> None:
     import functools
 
     @functools.wraps(uncapturable)
     def logged(*args: Any) -> None:
         uncapturable(*args)
 
-    assert not capturability(logged).capturable
+    assert not capturable(logged)
 
 
 @pytest.mark.parametrize(
@@ -332,4 +333,4 @@ def test_report_gives_the_reason_of_marked_code() -> None:
 
 def test_mark_needs_a_reason() -> None:
     with pytest.raises(ValueError, match="reason"):
-        WarpCapturable(False, reason="")
+        not_capturable("")

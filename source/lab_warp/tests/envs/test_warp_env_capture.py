@@ -10,6 +10,7 @@ import torch
 import warp as wp
 
 from lab_core import mdp
+from lab_core.capability import CAPABLE, Capability
 from lab_core.envs import ManagerBasedRLEnvCfg, make_env
 from lab_core.managers import (
     CurriculumTermCfg,
@@ -21,7 +22,7 @@ from lab_core.managers import (
 )
 from lab_core.signals import UniformNoiseCfg
 from lab_core.testing import analytic_cartpole_env_cfg
-from lab_warp.capture import CaptureError, WarpCapturable
+from lab_warp.capture import CaptureError, not_capturable
 from lab_warp.envs import ManagerBasedRLEnvWarp
 from lab_warp.testing import assert_same_results, rollout, same_bits, step_report
 from lab_warp.twins import twin_of
@@ -50,14 +51,14 @@ def constant_warp(env: Any, out: wp.array, value: float = 1.0) -> None:
     out.fill_(value)
 
 
-def unrecordable(env: Any, value: float = 1.0) -> torch.Tensor:
+def counted(env: Any, value: float = 1.0) -> torch.Tensor:
     return torch.full((env.num_envs,), value, device=env.device)
 
 
-@twin_of(unrecordable)
-@WarpCapturable(False, reason="it counts on the host")
-def unrecordable_warp(env: Any, out: wp.array, value: float = 1.0) -> None:
-    calls["unrecordable"] += 1
+@twin_of(counted)
+@not_capturable("it counts on the host")
+def counted_warp(env: Any, out: wp.array, value: float = 1.0) -> None:
+    calls["counted"] += 1
     out.fill_(value)
 
 
@@ -66,7 +67,7 @@ def sometimes(env: Any, value: float = 1.0, on_host: bool = False) -> torch.Tens
 
 
 @twin_of(sometimes)
-@WarpCapturable(lambda params: not params["on_host"], reason="on_host is set")
+@not_capturable("on_host is set", unless=lambda params: not params["on_host"])
 def sometimes_warp(env: Any, out: wp.array, value: float = 1.0, on_host: bool = False) -> None:
     calls[f"on_host={on_host}"] += 1
     out.fill_(value)
@@ -78,7 +79,7 @@ class tallied(ManagerTermBase):
 
 
 @twin_of(tallied)
-@WarpCapturable(False, reason="it counts on the host")
+@not_capturable("it counts on the host")
 class tallied_warp(ManagerTermBase):
     """The mark is about the call: the reset is captured."""
 
@@ -88,6 +89,9 @@ class tallied_warp(ManagerTermBase):
 
     def reset(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         calls["reset"] += 1
+
+
+HOST_RESET = Capability(False, "reset of reward term 'term': it counts on the host")
 
 
 class host_reset(ManagerTermBase):
@@ -101,7 +105,7 @@ class host_reset_warp(ManagerTermBase):
         calls["call"] += 1
         out.fill_(1.0)
 
-    @WarpCapturable(False, reason="it counts on the host")
+    @not_capturable("it counts on the host")
     def reset(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         calls["reset"] += 1
 
@@ -166,21 +170,21 @@ def test_every_stage_is_one_capture_split_by_the_physics_alone():
 def test_one_uncapturable_term_leaves_the_others_captured(device):
     cfg = cartpole(
         constant=RewardTermCfg(func=constant, weight=3.0, params={"value": 2.0}),
-        unrecordable=RewardTermCfg(func=unrecordable, weight=0.5, params={"value": 4.0}),
+        counted=RewardTermCfg(func=counted, weight=0.5, params={"value": 4.0}),
     )
     env = make(cfg, device)
     step(env, 3)
-    assert calls == {"constant": 1, "unrecordable": 3}
-    columns = [env.reward_manager.term_names.index(name) for name in ("constant", "unrecordable")]
+    assert calls == {"constant": 1, "counted": 3}
+    columns = [env.reward_manager.term_names.index(name) for name in ("constant", "counted")]
     assert (env.reward_manager.step_reward[:, columns] == torch.tensor([6.0, 2.0], device=device)).all()
     expected = env.reward_manager.step_reward.double().sum(1).float() * env.step_dt
     torch.testing.assert_close(env.reward_buf, expected)
     assert [island for island in step_report(env).islands if island != PHYSICS] == [
-        "unrecordable_warp (it counts on the host)"
+        "counted_warp (it counts on the host)"
     ]
 
 
-def test_capturability_is_decided_per_instance():
+def test_what_is_capturable_is_decided_per_configured_term():
     cfg = cartpole(
         device=RewardTermCfg(func=sometimes, weight=1.0),
         host=RewardTermCfg(func=sometimes, weight=1.0, params={"on_host": True}),
@@ -209,7 +213,7 @@ def test_a_torch_event_at_startup_leaves_the_reset_captured():
     env = make(cfg)
     step(env, 20)
     assert calls == {"torch_event": 1}
-    assert env.event_manager.recordable
+    assert env.event_manager.capturable
     assert step_report(env).islands == STEP_ISLANDS
 
 
@@ -220,21 +224,24 @@ def test_a_torch_event_at_resets_is_an_island_with_its_reason():
     calls.clear()
     step(env, 3)
     assert calls == {"torch_event": 3}
-    assert "event term 'each': no Warp twin" in " ".join(step_report(env).islands)
+    assert env.event_manager.capturable.reason == "event term 'each': no Warp twin"
+    assert env.event_manager.capturable.reason in " ".join(step_report(env).islands)
 
 
 @pytest.mark.parametrize(
-    ("term", "expected"),
+    ("term", "expected", "reset"),
     [
-        pytest.param(tallied, {"call": 4, "reset": 1}, id="class-marked"),
-        pytest.param(host_reset, {"call": 1, "reset": 4}, id="reset-marked"),
+        pytest.param(tallied, {"call": 4, "reset": 1}, CAPABLE, id="class-marked"),
+        pytest.param(host_reset, {"call": 1, "reset": 4}, HOST_RESET, id="reset-marked"),
     ],
 )
-def test_marks_of_a_class_and_of_its_reset_are_separate(term, expected):
+def test_marks_of_a_class_and_of_its_reset_are_separate(term, expected, reset):
     env = make(cartpole(term=RewardTermCfg(func=term, weight=1.0)))
     calls.clear()  # the construction resets through another stage
     step(env, 4)
     assert calls == expected
+    assert env.reward_manager.capturable == reset
+    assert (reset.reason in step_report(env).islands) is not reset.ok
 
 
 @pytest.mark.parametrize("frontend", ["torch", "warp"])

@@ -5,49 +5,41 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from lab_core.capability import CAPABLE, Capability
 from lab_warp.capture.context import CaptureError, capturing_device
 
 _T = TypeVar("_T", bound=Callable[..., Any])
-_MARK = "__warp_capturable__"
+_MARK = "__not_capturable__"
 
 
-class Capturability(NamedTuple):
-    """Whether something may be captured, and if not, why."""
-
-    capturable: bool
-    reason: str
-
-
-class WarpCapturable:
+class not_capturable:
     """Decorator: this function, class or method cannot, or not always, be captured.
 
-    Whoever composes a stage asks :func:`capturability` and calls what is not capturable through
-    :func:`lab_warp.eager`; called inside a capture all the same, it raises :class:`CaptureError` with the reason.
-    What carries no mark is capturable. On a class the mark is about ``__call__``; other methods, such as ``reset``,
-    are capturable unless they carry their own. An instance may decide for itself by setting ``warp_capturable`` to
-    False in ``__init__``.
+    Whoever composes a stage asks :func:`capturable` and calls what is not through :func:`lab_warp.eager`; called inside
+    a capture all the same, it raises :class:`CaptureError` with the reason. What carries no mark is capturable. On a
+    class the mark is about ``__call__``; other methods, such as ``reset``, are capturable unless they carry their own.
+    An instance may decide for itself: ``self.capturable = Capability(False, reason)`` in its ``__init__``.
 
     Args:
-        capturable: False, or a predicate over the parameters that returns whether this instance of the term can be
-            captured. The predicate sees the defaults of the signature too.
         reason: Why it cannot be captured, in words for the capture report.
+        unless: Returns whether it can for parameters, which include the defaults of the signature. None: never.
 
     Raises:
-        ValueError: No reason is given.
+        ValueError: The reason is empty.
 
     Example::
 
-        @WarpCapturable(lambda params: params["sensor_cfg"] is None, reason="the ray caster is refreshed on the host")
+        @not_capturable("the ray caster is refreshed on the host", unless=lambda params: params["sensor_cfg"] is None)
         def base_height_l2(env, out, target_height, sensor_cfg=None): ...
     """
 
-    def __init__(self, capturable: bool | Callable[[Mapping[str, Any]], bool], *, reason: str) -> None:
+    def __init__(self, reason: str, *, unless: Callable[[Mapping[str, Any]], bool] | None = None) -> None:
         if not reason:
-            raise ValueError("WarpCapturable needs a reason: the capture report shows it to the user.")
-        self._capturable = capturable
-        self._reason = reason
+            raise ValueError("not_capturable needs a reason: the capture report shows it to the user.")
+        self._verdict = Capability(False, reason)
+        self._unless = unless
 
     def __call__(self, target: _T) -> _T:
         if isinstance(target, type):
@@ -59,10 +51,9 @@ class WarpCapturable:
         setattr(guarded, _MARK, self)
         return guarded  # pyright: ignore[reportReturnType]
 
-    def decide(self, params: Mapping[str, Any]) -> Capturability:
-        """Capturability for these parameters."""
-        capturable = self._capturable(params) if callable(self._capturable) else self._capturable
-        return Capturability(capturable, "" if capturable else self._reason)
+    def decide(self, params: Mapping[str, Any]) -> Capability:
+        """Returns the verdict for these parameters."""
+        return CAPABLE if self._unless is not None and self._unless(params) else self._verdict
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(function)
@@ -72,7 +63,7 @@ class WarpCapturable:
             device = capturing_device()
             if device is not None:
                 verdict = self.decide(_parameters(signature, args, kwargs))
-                if not verdict.capturable:
+                if not verdict:
                     raise CaptureError(
                         f"{describe(function)} cannot be captured ({verdict.reason}), but was called while "
                         f"{device.alias} is capturing. Call it through lab_warp.eager."
@@ -82,23 +73,24 @@ class WarpCapturable:
         return guarded
 
 
-def capturability(function: Callable[..., Any], params: Mapping[str, Any] | None = None) -> Capturability:
-    """Whether ``function``, configured with ``params``, may be part of a capture.
+def capturable(function: Callable[..., Any], params: Mapping[str, Any] | None = None) -> Capability:
+    """Returns whether ``function``, configured with ``params``, may be part of a capture.
 
     Args:
         function: A function, a bound method, a term class or an instance of one; decorators that set ``__wrapped__``
             are looked through.
         params: Keyword parameters that it will be called with.
     """
-    if getattr(function, "__dict__", {}).get("warp_capturable") is False:
-        return Capturability(False, f"this {type(function).__name__} set warp_capturable to False")
+    own = getattr(function, "__dict__", {}).get("capturable")
+    if isinstance(own, Capability) and not own:
+        return own
     layer: Any = function
     while layer is not None:
         mark = getattr(layer, _MARK, None)
-        if isinstance(mark, WarpCapturable):
+        if isinstance(mark, not_capturable):
             return mark.decide({**_defaults(function), **(params or {})})
         layer = getattr(layer, "__wrapped__", None)
-    return Capturability(True, "")
+    return CAPABLE
 
 
 def describe(function: Callable[..., Any]) -> str:
