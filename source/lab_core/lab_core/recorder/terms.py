@@ -5,7 +5,7 @@ All of them only read buffers that keep their addresses, so that a graph may hol
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -62,20 +62,9 @@ def external_wrenches(env: Env) -> Values:
 
 @declare(capturable=True)
 def scene_state(env: Env) -> Values:
-    """Any phase: the state of every entity as in :meth:`Scene.get_state`, positions relative to the environment's
+    """Any phase: the state of every entity as in :meth:`Scene.read_state`, positions relative to the environment's
     origin."""
-    state = {}
-    for name in env.scene:
-        data = env.scene[name].data
-        pose = data.root_link_pose_w.clone()
-        pose[:, :3].sub_(env.scene.env_origins)
-        state[name] = {
-            "root_pose": pose,
-            "root_velocity": data.root_com_vel_w,
-            "joint_position": data.joint_pos,
-            "joint_velocity": data.joint_vel,
-        }
-    return {"articulation": state}
+    return {**env.scene.read_state(is_relative=True)}
 
 
 @declare(capturable=True)
@@ -113,27 +102,22 @@ class SubstepStates(ManagerTermBase):
     one is that of the step, except in an environment that went non-finite."""
 
     capturable = True
-    _names: ClassVar[dict[str, str]] = {
-        "root_pose": "root_link_pose_w",
-        "root_velocity": "root_com_vel_w",
-        "joint_position": "joint_pos",
-        "joint_velocity": "joint_vel",
-    }
 
     def __init__(self, cfg: RecorderTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
         self._traces = {
-            name: {key: env.physics.trace(name, field, env.cfg.decimation) for key, field in self._names.items()}
-            for name in env.scene
+            name: {
+                key: env.physics.trace(name, buffer.name, env.cfg.decimation)
+                for key, buffer in entity.data.state_keys().items()
+            }
+            for name, entity in env.scene.items()
         }
 
     def __call__(self, env: Env) -> Values:
-        state = {}
-        for name, traces in self._traces.items():
-            pose = traces["root_pose"].clone()
-            pose[..., :3].sub_(env.scene.env_origins[:, None])
-            state[name] = {**traces, "root_pose": pose}
-        return {"articulation": state}
+        state: Values = {}
+        for name, entity in env.scene.items():
+            state.setdefault(entity.kind, {})[name] = entity.to_relative(self._traces[name])
+        return state
 
 
 class SubstepContacts(ManagerTermBase):

@@ -128,11 +128,14 @@ class Entity(ABC, Generic[CfgT, DataT]):
         Args:
             is_relative: Give positions relative to the environments' origins.
         """
+        state = {key: getattr(self.data, buffer.name) for key, buffer in self.data.state_keys().items()}
+        return self.to_relative(state) if is_relative else state
+
+    def to_relative(self, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Returns a state (N, ...), or several as (N, K, ...), with positions relative to the environments' origins."""
+        keys, origins = self.data.state_keys(), self._physics.env_origins
         return {
-            key: moved(getattr(self.data, buffer.name), -self._physics.env_origins)
-            if is_relative and buffer.kind is Kind.POSE
-            else getattr(self.data, buffer.name)
-            for key, buffer in self.data.state_keys().items()
+            key: moved(value, origins, -1) if keys[key].kind is Kind.POSE else value for key, value in state.items()
         }
 
     def write_state(self, state: Mapping[str, torch.Tensor], mask: torch.Tensor, is_relative: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -154,8 +154,8 @@ class EntityData:
             masked_copy_(getattr(self, name), value, mask)
 
 
-def moved(pose: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
-    """Returns a copy of poses (N, 7) with positions moved by ``offset`` (N, 3) [m]."""
+def moved(pose: torch.Tensor, offset: torch.Tensor, sign: Literal[1, -1] = 1) -> torch.Tensor:
+    """Returns a copy of poses (N, 7) or (N, K, 7) with positions moved by ``sign * offset``, (N, 3) [m]."""
     pose = pose.clone()
-    pose[:, :3] += offset
+    pose[..., :3].add_(offset.view(-1, *[1] * (pose.ndim - 2), 3), alpha=sign)
     return pose
