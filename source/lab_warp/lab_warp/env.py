@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import warp as wp
@@ -36,6 +36,44 @@ class EnvArrays:
     """(N,) bool, environments that are being reset."""
     reset_count: wp.array
     """(1,) int32, their number."""
+
+
+@dataclass
+class ActionArrays:
+    """The action for kernels."""
+
+    action: wp.array
+    """(N, A) of this step."""
+    prev_action: wp.array
+    """(N, A) of the step before."""
+
+
+@dataclass
+class ActionTermArrays:
+    """One part of the action for kernels."""
+
+    raw_actions: wp.array
+    """(N, D) columns of the action."""
+
+
+@dataclass
+class CommandArrays:
+    """One command for kernels."""
+
+    command: wp.array
+    """(N, D)."""
+
+
+@dataclass
+class TerminationArrays:
+    """Why episodes ended in the latest step, for kernels."""
+
+    terminated: wp.array
+    """(N,) bool."""
+    time_outs: wp.array
+    """(N,) bool."""
+    dones: wp.array
+    """(N,) bool, either of them."""
 
 
 class WarpEnv(Env, Protocol):
@@ -103,9 +141,7 @@ class WarpActions(Actions, Protocol):
     """The action, also for kernels."""
 
     @property
-    def warp(self) -> Any:
-        """Arrays ``action`` and ``prev_action`` (N, A)."""
-        ...
+    def warp(self) -> ActionArrays: ...
 
     def get_term(self, name: str) -> WarpAction: ...
 
@@ -114,9 +150,7 @@ class WarpAction(Action, Protocol):
     """One part of the action, also for kernels."""
 
     @property
-    def warp(self) -> Any:
-        """Array ``raw_actions`` (N, D)."""
-        ...
+    def warp(self) -> ActionTermArrays: ...
 
 
 class WarpCommands(Commands, Protocol):
@@ -129,15 +163,11 @@ class WarpCommand(Command, Protocol):
     """One command, also for kernels."""
 
     @property
-    def warp(self) -> Any:
-        """Array ``command`` (N, D)."""
-        ...
+    def warp(self) -> CommandArrays: ...
 
 
 class WarpTerminations(Terminations, Protocol):
     """Why episodes ended, also for kernels."""
 
     @property
-    def warp(self) -> Any:
-        """Arrays ``terminated`` and ``time_outs`` (N,) bool."""
-        ...
+    def warp(self) -> TerminationArrays: ...

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 import warp as wp
@@ -12,6 +12,7 @@ import warp as wp
 from lab_core.managers import SceneEntityCfg, Selection
 from lab_core.scene import Buffer, EntityData, Kind
 
+_ArraysT = TypeVar("_ArraysT")
 DTYPES: dict[Kind, Any] = {
     Kind.NUMBER: wp.float32,
     Kind.ANGLE: wp.float32,
@@ -23,6 +24,17 @@ DTYPES: dict[Kind, Any] = {
     Kind.MATRIX: wp.mat33,
 }
 """Kind of an element of a buffer -> Warp's type of it."""
+
+
+class Arrays:
+    """Warp arrays as attributes, by the names of the tensors whose memory they share; for names that a table gives."""
+
+    def __init__(self, arrays: Mapping[str, wp.array]) -> None:
+        vars(self).update(arrays)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> wp.array: ...
 
 
 class Shared(NamedTuple):
@@ -39,8 +51,8 @@ def shared(tensor: torch.Tensor, dtype: Any = None) -> Shared:
 
 def share_entity(data: EntityData) -> None:
     """Sets ``data.warp`` to Warp arrays over all its buffers: vectors, poses and ranges as Warp's own types."""
-    data.warp = SimpleNamespace(
-        **{name: wp.from_torch(getattr(data, name), dtype=DTYPES[b.kind]) for name, b in data.buffers().items()}
+    data.warp = Arrays(
+        {name: wp.from_torch(getattr(data, name), dtype=DTYPES[b.kind]) for name, b in data.buffers().items()}
     )
 
 
@@ -64,9 +76,16 @@ def fill_struct(struct: Any, data: EntityData) -> Any:
     return arrays
 
 
-def share(owner: Any, names: Iterable[str]) -> SimpleNamespace:
-    """Returns Warp arrays over the tensors that are the attributes ``names`` of ``owner``."""
-    return SimpleNamespace(**{name.lstrip("_"): wp.from_torch(getattr(owner, name)) for name in names})
+def share(arrays: type[_ArraysT], owner: object) -> _ArraysT:
+    """Returns a dataclass of Warp arrays over the tensors of ``owner`` of the same names, private or not."""
+    tensors = {field.name: buffer_of(owner, field.name) for field in fields(arrays)}  # pyright: ignore[reportArgumentType]
+    return arrays(**{name: wp.from_torch(tensor) for name, tensor in tensors.items()})
+
+
+def buffer_of(owner: object, name: str) -> torch.Tensor:
+    """Returns the attribute ``name`` of ``owner``, or the private one of that name."""
+    private = vars(owner).get(f"_{name}")
+    return getattr(owner, name) if private is None else private
 
 
 def joint_index(cfg: SceneEntityCfg) -> wp.array:

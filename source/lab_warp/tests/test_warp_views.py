@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import warp as wp
 
 from lab_core.scene import ArticulationData, Buffer, Kind, Role
-from lab_warp.views import DTYPES, array_struct, fill_struct, share_entity
+from lab_warp.views import DTYPES, array_struct, fill_struct, share, share_entity
 
 
 class HotData(ArticulationData):
@@ -43,3 +45,26 @@ def test_a_line_of_the_table_reaches_kernels():
     wp.launch(warm_up, dim=(3, 2), inputs=[fill_struct(HotArrays, data)], device="cpu")
     assert (data.motor_temperature == 1.0).all()
     assert data.drift_w[2, 1].tolist() == [0.0, 1.0, 0.0]
+
+
+@dataclass
+class PumpArrays:
+    pressure: wp.array
+    valves: wp.array
+
+
+class Pump:
+    def __init__(self) -> None:
+        self._pressure = torch.ones(3)
+        self.valves = torch.zeros(3, 2)
+
+    @property
+    def pressure(self) -> torch.Tensor:
+        return self._pressure.clone()
+
+
+def test_arrays_share_the_memory_of_private_and_public_tensors():
+    pump = Pump()
+    arrays = share(PumpArrays, pump)
+    assert arrays.pressure.ptr == pump._pressure.data_ptr()
+    assert arrays.valves.ptr == pump.valves.data_ptr()

@@ -35,6 +35,9 @@ class ActionTerm(BuiltTerm):
         UnknownNameError: the scene has no such entity.
     """
 
+    raw_actions: torch.Tensor
+    """(N, action_dim) columns as the policy gave them: part of the manager's action, which hands it over."""
+
     def __init__(self, cfg: ActionTermCfg, env: Env) -> None:
         super().__init__(cfg)
         self._env = env
@@ -47,17 +50,12 @@ class ActionTerm(BuiltTerm):
 
     @property
     @abstractmethod
-    def raw_actions(self) -> torch.Tensor:
-        """(N, action_dim) columns as the policy gave them."""
-
-    @property
-    @abstractmethod
     def processed_actions(self) -> torch.Tensor:
         """(N, action_dim) targets."""
 
     @abstractmethod
     def process_actions(self, actions: torch.Tensor) -> None:
-        """Takes over the columns (N, action_dim), once per environment step."""
+        """Makes targets of the columns (N, action_dim), once per environment step."""
 
     @abstractmethod
     def apply_actions(self) -> None:
@@ -65,7 +63,7 @@ class ActionTerm(BuiltTerm):
 
     @abstractmethod
     def reset(self, mask: torch.Tensor) -> None:
-        """Zeroes the actions of the environments in ``mask`` (N,) bool."""
+        """Zeroes the targets of the environments in ``mask`` (N,) bool."""
 
     def set_cfg(self, cfg: Any) -> None:
         """Takes over a changed configuration of the same class.
@@ -95,6 +93,8 @@ class ActionTerms(BuiltTerms[ActionTerm]):
         """(N, A) action of this step, as the policy gave it; zero after a reset."""
         self.prev_action = torch.zeros(size, device=env.device)
         """(N, A) action of the step before; zero after a reset."""
+        for name, term in self._terms.items():
+            term.raw_actions = term.scratch(self.action[:, self._columns[name]])
         self._check = FiniteActionCheck(env.num_envs, self._columns, self.total_action_dim, env.device)
 
     def raise_for_invalid(self) -> None:

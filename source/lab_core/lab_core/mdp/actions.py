@@ -45,7 +45,6 @@ class JointAction(ActionTerm):
         """Joint of every column."""
         self._warn_of_joints_without_actuator()
         size = (env.num_envs, len(ids))
-        self._raw_actions = torch.zeros(size, device=env.device)
         self._processed_actions = torch.zeros(size, device=env.device)
         self._scale, self._offset, self._low, self._high = torch.zeros(4, len(ids), device=env.device).unbind()
         self.set_cfg(cfg)
@@ -55,10 +54,6 @@ class JointAction(ActionTerm):
     @property
     def action_dim(self) -> int:
         return len(self.joint_names)
-
-    @property
-    def raw_actions(self) -> torch.Tensor:
-        return self._raw_actions
 
     @property
     def processed_actions(self) -> torch.Tensor:
@@ -83,7 +78,6 @@ class JointAction(ActionTerm):
         self.cfg = cfg
 
     def process_actions(self, actions: torch.Tensor) -> None:
-        self._raw_actions.copy_(actions)
         torch.addcmul(self._offset, actions, self._scale, out=self._processed_actions)
         default = self._default()
         if default is not None:
@@ -92,7 +86,6 @@ class JointAction(ActionTerm):
             torch.clamp(self._processed_actions, self._low, self._high, out=self._processed_actions)
 
     def reset(self, mask: torch.Tensor) -> None:
-        masked_copy_(self._raw_actions, 0.0, mask)
         masked_copy_(self._processed_actions, 0.0, mask)
 
     @abstractmethod

@@ -43,6 +43,12 @@ def test_columns_follow_the_order_of_the_terms(env):
         manager.get_term("poel")
 
 
+def test_there_is_one_copy_of_the_action(env):
+    manager = two_terms(env)
+    assert manager.get_term("both").raw_actions.data_ptr() == manager.action[:, 1:].data_ptr()
+    assert not [name for name in manager.state_dict() if "raw" in name]
+
+
 @pytest.mark.parametrize("shape", [(N, 2), (N, 4), (N - 1, 3), (N,), (3,)])
 def test_wrong_shape_tells_the_layout(env, shape):
     with pytest.raises(
@@ -103,8 +109,7 @@ def test_the_last_two_actions_are_kept_and_zeroed_at_reset(env):
 def test_reset_touches_the_masked_rows_only(env):
     manager = two_terms(env)
     changed = check_masked_reset(manager, manager.reset, N, keep=("_check.non_finite_action",))
-    buffers = {f"_terms.{term}._{kind}_actions" for term in ("pole", "both") for kind in ("raw", "processed")}
-    assert changed == {"action", "prev_action"} | buffers
+    assert changed == {"action", "prev_action", "_terms.pole._processed_actions", "_terms.both._processed_actions"}
 
 
 @pytest.mark.parametrize(

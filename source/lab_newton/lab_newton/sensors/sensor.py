@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from types import SimpleNamespace
 from typing import Any
 
 import newton
@@ -19,6 +18,7 @@ from lab_core.sensors import SensorCfg, SensorData
 from lab_newton.solver import Solver
 from lab_newton.state.entity import Entity
 from lab_newton.terrain import Ground
+from lab_warp.views import Arrays
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,4 @@ def make_sensor(cfg: SensorCfg, name: str, context: SensorContext) -> Sensor:
 
 def share_with_warp(data: SensorData, dtypes: Mapping[str, Any]) -> None:
     """Sets ``data.warp`` to Warp arrays over the memory of the buffers named in ``dtypes``."""
-    data.warp = SimpleNamespace(
-        **{name: wp.from_torch(getattr(data, name), dtype=dtype) for name, dtype in dtypes.items()}
-    )
+    data.warp = Arrays({name: wp.from_torch(getattr(data, name), dtype=dtype) for name, dtype in dtypes.items()})

@@ -59,7 +59,6 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         self.metrics_manager.copy_settings()
         self.reward_manager.copy_settings()
         self.observation_manager.copy_settings()
-        self.action_manager.copy_shared()
         self.command_manager.copy_shared()
 
     def _process_actions(self) -> None:

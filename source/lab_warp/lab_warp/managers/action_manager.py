@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 import warp as wp
 
 from lab_core.managers import ActionTerm, ActionTermCfg, ActionTerms
-from lab_warp.env import WarpEnv
+from lab_warp.env import ActionArrays, ActionTermArrays, WarpEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.built_terms import WarpBuiltTerms
 from lab_warp.views import Shared, shared
-
-
-@dataclass
-class ActionArrays:
-    """The action for kernels."""
-
-    action: wp.array
-    """(N, A) of this step."""
-    prev_action: wp.array
-    """(N, A) of the step before."""
 
 
 class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionTerms):
@@ -31,8 +21,6 @@ class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionTerms):
     :meth:`take_actions` hands over an action before the captured stage, to which the rest belongs.
     """
 
-    _shown = "raw_actions"
-
     def __init__(self, cfg: Mapping[str, ActionTermCfg | None], env: WarpEnv) -> None:
         super().__init__(cfg, env)
         self._given = self.scratch(shared(torch.zeros_like(self.action)))
@@ -40,7 +28,9 @@ class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionTerms):
         self.warp = ActionArrays(wp.from_torch(self.action), wp.from_torch(self.prev_action))
         self._parts = self.scratch({name: shared(self.action[:, part]) for name, part in self._columns.items()})
         """Term -> its columns of the action."""
-        self._show_terms()
+        for name, term in self._terms.items():
+            shown: Any = term
+            shown.warp = ActionTermArrays(self._parts[name].warp)
 
     def take_actions(self, actions: torch.Tensor) -> None:
         """Takes over the policy's action (N, A), on any device, of any number type and layout.

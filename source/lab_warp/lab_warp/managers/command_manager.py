@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 import warp as wp
 
 from lab_core.managers import CommandTerm, CommandTermCfg, CommandTerms
-from lab_warp.env import WarpEnv
+from lab_warp.env import CommandArrays, WarpEnv
 from lab_warp.managers.built_terms import WarpBuiltTerms
 from lab_warp.reductions import masked_means
 from lab_warp.views import Shared
 
 
 class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandTerms):
-    """Holds the command terms; those without a twin run in torch. A reset logs ``Metrics/<term>/<metric>``."""
+    """Holds the command terms; those without a twin run in torch. A reset logs ``Metrics/<term>/<metric>``.
 
-    _shown = "command"
+    Twins of other terms read ``term.warp.command``. Of a term in torch that is a copy at one address, since torch code
+    may make a new tensor in every call.
+    """
 
     def __init__(self, cfg: Mapping[str, CommandTermCfg | None], env: WarpEnv) -> None:
         super().__init__(cfg, env)
@@ -33,7 +36,17 @@ class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandTerms):
             if self._is_twin(name)
         }
         """Twin -> metric -> (N, 1)."""
-        self._show_terms()
+        self._copies: dict[str, torch.Tensor] = self.scratch({})
+        for name, term in self._terms.items():
+            if not self._is_twin(name) and not hasattr(term, "warp"):
+                self._copies[name] = torch.zeros(term.command.shape, device=self.device)
+                shown: Any = term
+                shown.warp = CommandArrays(wp.from_torch(self._copies[name]))
+
+    def copy_shared(self) -> None:
+        """Shows to twins what terms in torch hold now; called between steps."""
+        for name, copy in self._copies.items():
+            copy.copy_(self._terms[name].command)
 
     def update_metrics(self) -> None:
         """Updates the metrics with the step that was just made, before any reset and any new command."""
@@ -61,6 +74,11 @@ class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandTerms):
                 self._call(name, term.reset, mask.warp)
             else:
                 self._call(name, self._reset_torch, name, mask.torch)
+
+    def _call_torch(self, name: str, function: Callable[..., object], *args: Any) -> None:
+        super()._call_torch(name, function, *args)
+        if name in self._copies:
+            self._copies[name].copy_(self._terms[name].command)
 
     def _reset_torch(self, name: str, mask: torch.Tensor) -> None:
         count = self._env.reset_count

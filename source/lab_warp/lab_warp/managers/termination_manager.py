@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 import warp as wp
 
 from lab_core.managers import TerminationTermCfg, TerminationTerms
-from lab_warp.env import WarpEnv
+from lab_warp.env import TerminationArrays, WarpEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.terms import WarpTerms
 from lab_warp.reductions import LANES
 from lab_warp.views import Shared, shared
-
-
-@dataclass
-class TerminationArrays:
-    """Why episodes ended in the latest step, for kernels."""
-
-    terminated: wp.array
-    """(N,) bool."""
-    time_outs: wp.array
-    """(N,) bool."""
-    dones: wp.array
-    """(N,) bool, either of them."""
 
 
 class TerminationManagerWarp(WarpTerms, TerminationTerms):

@@ -5,7 +5,7 @@ Scale, offset and clip live on the device: a new configuration acts without a ne
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -19,12 +19,23 @@ from lab_warp.twins import twin_of
 from lab_warp.views import joint_index, share
 
 
-class JointActionWarp(JointAction):
-    """Takes the action, writes the target and resets in kernels; names and settings are those of the torch term.
+@dataclass
+class JointActionArrays:
+    """Buffers of a joint action, for kernels."""
 
-    Attributes:
-        warp: ``raw_actions`` and ``processed_actions`` (N, action_dim) float32, and the coefficients.
-    """
+    processed_actions: wp.array
+    """(N, D)."""
+    scale: wp.array
+    """(D,), as the next three."""
+    offset: wp.array
+    low: wp.array
+    high: wp.array
+    adds_default: wp.array
+    """(1,) bool, whether the entity's default is added too."""
+
+
+class JointActionWarp(JointAction):
+    """Takes the action, writes the target and resets in kernels; names and settings are those of the torch term."""
 
     _env: WarpEnv
     _target: ClassVar[str]
@@ -36,16 +47,15 @@ class JointActionWarp(JointAction):
     def __init__(self, cfg: JointActionCfg, env: WarpEnv) -> None:
         self._adds_default = torch.zeros(1, dtype=torch.bool, device=env.device)
         super().__init__(cfg, env)
-        names = ("_raw_actions", "_processed_actions", "_scale", "_offset", "_low", "_high", "_adds_default")
-        self.warp: SimpleNamespace = share(self, names)
+        self._arrays = share(JointActionArrays, self)
 
     def set_cfg(self, cfg: JointActionCfg) -> None:
         super().set_cfg(cfg)
         self._adds_default.fill_(getattr(cfg, "use_default_offset", False))
 
     def process_actions(self, actions: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Takes over the columns of this term (N, action_dim) float32."""
-        term = self.warp
+        """Makes targets of the columns of this term (N, action_dim) float32."""
+        term = self._arrays
         wp.launch(
             kernels.process,
             dim=(self._env.num_envs, self.action_dim),
@@ -59,7 +69,7 @@ class JointActionWarp(JointAction):
                 getattr(self._asset.data.warp, self._default_values),
                 joint_index(self._joints),
             ],
-            outputs=[term.raw_actions, term.processed_actions],
+            outputs=[term.processed_actions],
             device=self._env.wp_device,
         )
 
@@ -67,18 +77,18 @@ class JointActionWarp(JointAction):
         wp.launch(
             kernels.write_target,
             dim=(self._env.num_envs, self.action_dim),
-            inputs=[self.warp.processed_actions, joint_index(self._joints)],
+            inputs=[self._arrays.processed_actions, joint_index(self._joints)],
             outputs=[getattr(self._asset.data.warp, self._target)],
             device=self._env.wp_device,
         )
 
     def reset(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Zeroes the actions of the environments in ``mask`` (N,) wp.bool."""
+        """Zeroes the targets of the environments in ``mask`` (N,) wp.bool."""
         wp.launch(
             kernels.clear,
             dim=(self._env.num_envs, self.action_dim),
             inputs=[mask],
-            outputs=[self.warp.raw_actions, self.warp.processed_actions],
+            outputs=[self._arrays.processed_actions],
             device=self._env.wp_device,
         )
 
@@ -108,7 +118,7 @@ class RelativeJointPositionActionWarp(JointActionWarp):
         wp.launch(
             kernels.write_relative_target,
             dim=(self._env.num_envs, self.action_dim),
-            inputs=[self.warp.processed_actions, joint_index(self._joints), data.joint_pos],
+            inputs=[self._arrays.processed_actions, joint_index(self._joints), data.joint_pos],
             outputs=[data.joint_pos_target],
             device=self._env.wp_device,
         )

@@ -19,14 +19,11 @@ def process(
     adds_default: wp.array[wp.bool],
     default_values: wp.array2d[wp.float32],
     joints: wp.array[wp.int32],
-    raw: wp.array2d[wp.float32],
     processed: wp.array2d[wp.float32],
 ):
     """Launch over (N, action_dim)."""
     env, column = wp.tid()
-    action = actions[env, column]
-    raw[env, column] = action
-    value = multiply_add(action, scale[column], offset[column])
+    value = multiply_add(actions[env, column], scale[column], offset[column])
     if adds_default[0]:
         value = value + default_values[env, joints[column]]
     processed[env, column] = clamp(value, low[column], high[column])
@@ -53,9 +50,8 @@ def write_relative_target(
 
 
 @wp.kernel
-def clear(mask: wp.array[wp.bool], raw: wp.array2d[wp.float32], processed: wp.array2d[wp.float32]):
+def clear(mask: wp.array[wp.bool], processed: wp.array2d[wp.float32]):
     """Launch over (N, action_dim)."""
     env, column = wp.tid()
     if mask[env]:
-        raw[env, column] = 0.0
         processed[env, column] = 0.0

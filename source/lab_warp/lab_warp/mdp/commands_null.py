@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import torch
 import warp as wp
 
 from lab_core import mdp
 from lab_core.mdp import NullCommandCfg
-from lab_warp.env import WarpEnv
+from lab_warp.env import CommandArrays, WarpEnv
 from lab_warp.mdp import commands_null_kernels as kernels
 from lab_warp.twins import twin_of
 from lab_warp.views import share
+
+
+@dataclass
+class NullCommandArrays:
+    """Buffers of a null command, for kernels."""
+
+    time_left: wp.array
+    """(N,) [s]."""
+    command_counter: wp.array
+    """(N,)."""
+    time_range: wp.array
+    """(2,) [s]."""
 
 
 @twin_of(mdp.NullCommandCfg)
@@ -26,7 +38,8 @@ class NullCommandWarp(mdp.NullCommand):
         self._time_range = torch.zeros(2, device=env.device)
         super().__init__(cfg, env)
         self.set_cfg(cfg)
-        self.warp: SimpleNamespace = share(self, ("_command", "time_left", "command_counter", "_time_range"))
+        self.warp = share(CommandArrays, self)
+        self._arrays = share(NullCommandArrays, self)
 
     def set_cfg(self, cfg: NullCommandCfg) -> None:
         super().set_cfg(cfg)
@@ -42,7 +55,7 @@ class NullCommandWarp(mdp.NullCommand):
         self._launch(mask, 0.0)
 
     def _launch(self, reset_mask: wp.array | None, dt: float) -> None:
-        term = self.warp
+        term = self._arrays
         wp.launch(
             kernels.draw_times,
             dim=self._env.num_envs,

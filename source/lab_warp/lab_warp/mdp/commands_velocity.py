@@ -8,7 +8,6 @@ v_x, v_y and w_z, then (with heading commands) the heading and whether to follow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,11 +15,11 @@ import warp as wp
 
 from lab_core import mdp
 from lab_core.mdp import UniformVelocityCommandCfg
-from lab_warp.env import WarpEnv
+from lab_warp.env import CommandArrays, WarpEnv
 from lab_warp.launches import Kernel
 from lab_warp.mdp import commands_velocity_kernels as kernels
 from lab_warp.twins import twin_of
-from lab_warp.views import share
+from lab_warp.views import buffer_of, share
 
 
 @twin_of(mdp.UniformVelocityCommandCfg)
@@ -39,15 +38,11 @@ class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
             3, 1, device=env.device
         ).unbind()
         super().__init__(cfg, env)
-        own = ("_command", "_drawn", "_fixed_row", "_is_fixed", "_metric_steps", "time_left", "command_counter")
-        flags = ("heading_target", "is_heading_env", "is_standing_env")
-        self.warp: SimpleNamespace = share(self, (*own, *flags, *(f"_{name}" for name in self._settings)))
-        self.warp.ranges = wp.from_torch(self._ranges, dtype=wp.vec2)
-        for name, values in self.metrics.items():
-            setattr(self.warp, name, wp.from_torch(values))
+        self.warp = share(CommandArrays, self)
         self._arrays = kernels.VelocityCommands()
-        for name, array in vars(self.warp).items():
-            setattr(self._arrays, name, array)
+        for name in kernels.VelocityCommands.vars:
+            tensor = self.metrics[name] if name in self.metrics else buffer_of(self, name)
+            setattr(self._arrays, name, wp.from_torch(tensor, dtype=wp.vec2 if name == "ranges" else None))
 
     def set_cfg(self, cfg: UniformVelocityCommandCfg) -> None:
         super().set_cfg(cfg)

@@ -72,24 +72,20 @@ class FreshAction(ActionTerm):
 
     def __init__(self, cfg: FreshActionCfg, env: RLEnv) -> None:
         super().__init__(cfg, env)
-        self._raw = torch.zeros(env.num_envs, 1, device=env.device)
-
-    @property
-    def raw_actions(self) -> torch.Tensor:
-        return self._raw
+        self._targets = torch.zeros(env.num_envs, 1, device=env.device)
 
     @property
     def processed_actions(self) -> torch.Tensor:
-        return 50.0 * self._raw
+        return 50.0 * self._targets
 
     def process_actions(self, actions: torch.Tensor) -> None:
-        self._raw = actions.clone()
+        self._targets = actions.clone()
 
     def apply_actions(self) -> None:
         self._asset.data.joint_effort_target[:, :1] = self.processed_actions
 
     def reset(self, mask: torch.Tensor) -> None:
-        self._raw = self._raw * ~mask.unsqueeze(1)
+        self._targets = self._targets * ~mask.unsqueeze(1)
 
 
 def torch_terms_cfg() -> ManagerBasedRLEnvCfg:
