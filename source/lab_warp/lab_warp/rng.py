@@ -1,8 +1,5 @@
 """Random streams of the environments, kept on the device and drawn from by Warp kernels."""
 
-# pyright: reportIndexIssue=false, reportArgumentType=false
-# (Warp's annotations do not describe what kernel code and unsigned arrays may do.)
-
 from __future__ import annotations
 
 from typing import Any
@@ -45,8 +42,8 @@ class WarpRng:
 
     def __init__(self, num_envs: int, device: str | wp.Device, seed: int | None = None) -> None:
         self.num_envs = num_envs
-        self.state = wp.empty(num_envs, dtype=wp.uint32, device=device)
-        self.global_state = wp.empty(1, dtype=wp.uint32, device=device)
+        self.state = wp.zeros(num_envs, dtype=wp.uint32, device=device)
+        self.global_state = wp.zeros(1, dtype=wp.uint32, device=device)
         self.seed(seed)
 
     def seed(self, seed: int | None) -> None:

@@ -4,9 +4,6 @@ Only what is seen changes. Bodies, joints, inertias and the shapes that collide 
 moves the robot as before, bit for bit.
 """
 
-# MuJoCo does not declare what its modules hold.
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 import hashlib
@@ -24,7 +21,8 @@ from lab_core.errors import ConfigError
 from lab_tasks.downloads.menagerie import find_model, how_to_get
 
 if TYPE_CHECKING:
-    import mujoco
+    # MuJoCo does not declare what it holds, here as below.
+    from mujoco import MjModel, MjSpec  # pyright: ignore[reportAttributeAccessIssue]
 
 _SAME_PLACE = 1e-3
 """Largest difference of body frames [m, and of rotation matrices]."""
@@ -72,16 +70,16 @@ def with_full_meshes(robot: str, asset: str, menagerie: Path | None = None) -> s
 
 
 def _visible_meshes(source: Path, own: Path) -> list[_Mesh]:
-    import mujoco
+    from mujoco import MjModel, MjSpec, mjtGeom, mjtTextureRole  # pyright: ignore[reportAttributeAccessIssue]
 
     try:
-        spec = mujoco.MjSpec.from_file(str(source))
+        spec = MjSpec.from_file(str(source))
     except ValueError as error:
         raise ConfigError(f"Cannot read {str(source)!r}: {' '.join(str(error).split())}") from error
-    geoms = [g for g in spec.geoms if g.type == mujoco.mjtGeom.mjGEOM_MESH and not g.contype and not g.conaffinity]
+    geoms = [g for g in spec.geoms if g.type == mjtGeom.mjGEOM_MESH and not g.contype and not g.conaffinity]
     meshes = {mesh.name or Path(mesh.file).stem: mesh for mesh in spec.meshes}
     textures = {texture.name or Path(texture.file).stem: texture.file for texture in spec.textures}
-    folder, role = source.parent / spec.modelfiledir, int(mujoco.mjtTextureRole.mjTEXROLE_RGB)
+    folder, role = source.parent / spec.modelfiledir, int(mjtTextureRole.mjTEXROLE_RGB)
     worn = []
     for geom in geoms:
         mesh, material = meshes[geom.meshname], spec.material(geom.material)
@@ -97,7 +95,7 @@ def _visible_meshes(source: Path, own: Path) -> list[_Mesh]:
             )
         )
     model = _without_meshes(spec)
-    _require_same_frames(source, model, mujoco.MjModel.from_xml_path(str(own)), {geom.parent.name for geom in geoms})
+    _require_same_frames(source, model, MjModel.from_xml_path(str(own)), {geom.parent.name for geom in geoms})
     return [
         _Mesh(
             body=geom.parent.name,
@@ -112,20 +110,20 @@ def _visible_meshes(source: Path, own: Path) -> list[_Mesh]:
     ]
 
 
-def _without_meshes(spec: mujoco.MjSpec) -> mujoco.MjModel:
+def _without_meshes(spec: MjSpec) -> MjModel:
     """Compiles ``spec`` with a ball in place of each mesh, so that poses are known and no mesh is read."""
-    import mujoco
+    from mujoco import mjtGeom  # pyright: ignore[reportAttributeAccessIssue]
 
     for geom in spec.geoms:
-        if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
-            geom.type, geom.size, geom.meshname = mujoco.mjtGeom.mjGEOM_SPHERE, [0.01, 0.0, 0.0], ""
+        if geom.type == mjtGeom.mjGEOM_MESH:
+            geom.type, geom.size, geom.meshname = mjtGeom.mjGEOM_SPHERE, [0.01, 0.0, 0.0], ""
         geom.material = ""
     for item in (*spec.meshes, *spec.materials, *spec.textures):
         spec.delete(item)
     return spec.compile()
 
 
-def _require_same_frames(source: Path, theirs: mujoco.MjModel, ours: mujoco.MjModel, bodies: set[str]) -> None:
+def _require_same_frames(source: Path, theirs: MjModel, ours: MjModel, bodies: set[str]) -> None:
     """Refuses a model whose bodies are not where ours are: meshes would float beside the robot."""
     their_frames, our_frames = _frames(theirs), _frames(ours)
     for name in sorted(bodies):
@@ -142,15 +140,15 @@ def _require_same_frames(source: Path, theirs: mujoco.MjModel, ours: mujoco.MjMo
             )
 
 
-def _frames(model: mujoco.MjModel) -> dict[str, np.ndarray]:
+def _frames(model: MjModel) -> dict[str, np.ndarray]:
     """Returns body -> (3, 4) rotation and position relative to the root, at zero joint positions."""
-    import mujoco
+    from mujoco import MjData, mj_kinematics, mjtJoint  # pyright: ignore[reportAttributeAccessIssue]
 
-    data = mujoco.MjData(model)
+    data = MjData(model)
     for joint in range(model.njnt):
-        if model.jnt_type[joint] != mujoco.mjtJoint.mjJNT_FREE:
+        if model.jnt_type[joint] != mjtJoint.mjJNT_FREE:
             data.qpos[model.jnt_qposadr[joint]] = 0.0
-    mujoco.mj_kinematics(model, data)
+    mj_kinematics(model, data)
     rotations, positions = data.xmat.reshape(-1, 3, 3), data.xpos
     root = rotations[1].T
     return {

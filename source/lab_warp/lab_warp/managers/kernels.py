@@ -1,10 +1,5 @@
 """Kernels of the managers. N environments, K terms."""
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false, reportInvalidTypeForm=false, reportOperatorIssue=false
-# pyright: reportCallIssue=false
-
 from __future__ import annotations
 
 import warp as wp

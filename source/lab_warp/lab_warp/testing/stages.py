@@ -1,8 +1,5 @@
 """What stages of tests do: small kernels on int32 arrays, and counting of calls."""
 
-# Kernels are Warp's language; read as Python they have wrong types.
-# pyright: reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,30 +7,18 @@ from typing import Any
 
 import warp as wp
 
-wp.set_module_options({"enable_backward": False})
-
-
-@wp.kernel
-def _add(value: int, out: wp.array[wp.int32]):
-    i = wp.tid()
-    out[i] = out[i] + value
-
-
-@wp.kernel
-def _scale(value: int, out: wp.array[wp.int32]):
-    i = wp.tid()
-    out[i] = out[i] * value
+from lab_warp.testing import stages_kernels as kernels
 
 
 def add(out: wp.array, value: int = 1) -> wp.array:
     """Adds ``value`` to every element; returns ``out``."""
-    wp.launch(_add, dim=out.shape[0], inputs=[value], outputs=[out], device=out.device)
+    wp.launch(kernels.add, dim=out.shape[0], inputs=[value], outputs=[out], device=out.device)
     return out
 
 
 def scale(out: wp.array, value: int) -> None:
     """Multiplies every element by ``value``."""
-    wp.launch(_scale, dim=out.shape[0], inputs=[value], outputs=[out], device=out.device)
+    wp.launch(kernels.scale, dim=out.shape[0], inputs=[value], outputs=[out], device=out.device)
 
 
 def value_of(array: wp.array) -> int:
