@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import warp as wp
 
+from lab_core.names import match_names
 from lab_core.physics import PhysicsBackend, PhysicsCfg
-from lab_core.scene import ArticulationCfg, ArticulationData, Kind, SceneCfg
+from lab_core.scene import ArticulationCfg, ArticulationData, Kind, Scene, SceneCfg
 from lab_core.sensors import (
     ContactSensorCfg,
     ContactSensorData,
@@ -21,11 +23,21 @@ from lab_core.sensors import (
     JointWrenchData,
     RayCasterCfg,
     RayCasterData,
-    SensorData,
 )
 from lab_core.state import named_tensors
+from lab_core.terrain import Terrain
+from lab_warp.capture import CaptureContext
+from lab_warp.env import (
+    ActionArrays,
+    ActionTermArrays,
+    CommandArrays,
+    EnvArrays,
+    ManagerBasedWarpEnv,
+    TerminationArrays,
+)
+from lab_warp.envs.log import WarpEpisodeLog
 from lab_warp.rng import WarpRng
-from lab_warp.views import share_entity
+from lab_warp.views import Arrays, share, share_entity
 
 JOINTS = ("hip", "knee", "ankle", "toe", "wheel")
 BODIES = ("base", "thigh", "shank", "foot")
@@ -45,14 +57,25 @@ _VECTORS: dict[str, Any] = {
 
 
 class FakePhysics(PhysicsBackend):
-    """Buffers of one robot, and nothing that moves it."""
+    """Buffers of one robot and its sensors on generated ground, and nothing that moves it."""
 
-    def __init__(self, num_envs: int, device: torch.device) -> None:
-        super().__init__(PhysicsCfg(backend="fake", dt=PHYSICS_DT), SceneCfg(), num_envs, device)
-        self.terrain: Any = SimpleNamespace(size=(6.0, 4.0))
+    def __init__(self, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
+        super().__init__(PhysicsCfg(backend="fake", dt=PHYSICS_DT), scene, num_envs, device)
+        self.terrain = _flat_terrain(rows=3, cols=2, tile_size=2.0)
         data = ArticulationData(num_envs, JOINTS, BODIES, fixed_base=False, device=device)
         share_entity(data)
         self.entities["robot"] = data
+        contact_cfg = ContactSensorCfg(body_names=BODIES, history_length=DECIMATION)
+        ray_cfg = RayCasterCfg(body_name="base", pattern=GridPatternCfg(size=(0.4, 0.2)))
+        self.sensors |= {
+            "contacts": ContactSensorData(contact_cfg, num_envs, BODIES, PHYSICS_DT, device),
+            "rays": RayCasterData(ray_cfg, num_envs, device),
+            "imu": ImuData(ImuCfg(body_name="base"), num_envs, device),
+            "wrenches": JointWrenchData(BODIES, num_envs, device),
+        }
+        for sensor in self.sensors.values():
+            tensors = named_tensors(sensor)
+            sensor.warp = Arrays({name: wp.from_torch(x, dtype=_VECTORS.get(name)) for name, x in tensors.items()})
 
     def step(self, substeps: int) -> None:
         """Does nothing."""
@@ -73,99 +96,180 @@ class FakePhysics(PhysicsBackend):
         """Does nothing."""
 
 
-class FakeScene(dict):
-    """One robot and its sensors, by the names ``robot``, ``contacts``, ``rays``, ``imu`` and ``wrenches``."""
+class FakeTerms:
+    """Terms of a manager that only holds values."""
 
-    def __init__(self, physics: FakePhysics) -> None:
-        cfg = ArticulationCfg(asset="none", actuators={})
-        super().__init__(robot=cfg.make_entity("robot", physics))
-        num_envs, device = physics.num_envs, physics.device
-        self.env_origins = physics.env_origins
-        self.terrain: Any = None
-        contact_cfg = ContactSensorCfg(body_names=BODIES, history_length=DECIMATION)
-        ray_cfg = RayCasterCfg(body_name="base", pattern=GridPatternCfg(size=(0.4, 0.2)))
-        self.sensors: dict[str, SensorData] = {
-            "contacts": ContactSensorData(contact_cfg, num_envs, BODIES, PHYSICS_DT, device),
-            "rays": RayCasterData(ray_cfg, num_envs, device),
-            "imu": ImuData(ImuCfg(body_name="base"), num_envs, device),
-            "wrenches": JointWrenchData(BODIES, num_envs, device),
-        }
-        for sensor in self.sensors.values():
-            sensor.warp = _share(named_tensors(sensor))
+    def __init__(self, **terms: Any) -> None:
+        self.terms = terms
+        self.cfgs: dict[str, Any] = {}
 
-    def sensor(self, name: str) -> SensorData:
-        return self.sensors[name]
+    @property
+    def term_names(self) -> list[str]:
+        return list(self.terms)
+
+    def find_terms(self, patterns: str | Sequence[str]) -> list[str]:
+        return [self.term_names[i] for i in match_names(patterns, self.term_names, what="term")]
+
+    def get_term(self, name: str) -> Any:
+        return self.terms[name]
+
+    def get_term_cfg(self, name: str) -> Any:
+        return self.cfgs[name]
+
+    def set_term_cfg(self, name: str, cfg: Any) -> None:
+        self.cfgs[name] = cfg
+
+
+class FakeAction:
+    """One part of the action: columns of their own, so that nobody takes those of the manager for them."""
+
+    def __init__(self, shape: tuple[int, int], device: torch.device) -> None:
+        self.raw_actions, self.processed_actions = torch.zeros(2, *shape, device=device).unbind()
+        self.warp = share(ActionTermArrays, self)
+
+
+class FakeActions(FakeTerms):
+    """The action, whose one part is ``joints``."""
+
+    def __init__(self, shape: tuple[int, int], device: torch.device) -> None:
+        super().__init__(joints=FakeAction(shape, device))
+        self.action, self.prev_action = torch.zeros(2, *shape, device=device).unbind()
+        self.warp = share(ActionArrays, self)
+
+
+class FakeCommand:
+    """A command of three components with the metrics of a velocity command."""
+
+    def __init__(self, num_envs: int, device: torch.device) -> None:
+        self.command = torch.zeros(num_envs, 3, device=device)
+        self.metrics = {name: torch.zeros(num_envs, device=device) for name in ("error_vel_xy", "error_vel_yaw")}
+        self.warp = share(CommandArrays, self)
+
+
+class FakeCommands(FakeTerms):
+    """The commands."""
+
+    def get_command(self, name: str) -> torch.Tensor:
+        return self.get_term(name).command
+
+
+class FakeTerminations(FakeTerms):
+    """Why episodes ended."""
+
+    def __init__(self, num_envs: int, device: torch.device) -> None:
+        super().__init__()
+        self.terminated, self.time_outs, self.dones = torch.zeros(3, num_envs, dtype=torch.bool, device=device).unbind()
+        self.warp = share(TerminationArrays, self)
+
+
+class FakeRewards(FakeTerms):
+    """The terms of the reward: none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: dict[str, float] = {}
+
+
+@dataclass
+class FakeEnvCfg:
+    """Settings that every environment has."""
+
+    physics: PhysicsCfg
+    scene: SceneCfg
+    decimation: int = DECIMATION
+    compute_final_obs: bool = False
 
 
 class FakeEnv:
     """An environment for terms: their inputs, in the places where terms look for them, and no physics.
 
     Scene, sensors and managers hold values only; :meth:`randomize` writes new ones in place, and
-    :meth:`tensors` lists them. The command ``velocity`` has three components and the metrics of a velocity command;
-    the action term ``joints`` owns all columns, one per joint.
+    :meth:`tensors` lists them. Sensors have the names ``contacts``, ``rays``, ``imu`` and ``wrenches``. The command
+    ``velocity`` has three components and the metrics of a velocity command; the action term ``joints`` owns all
+    columns, one per joint. Masks of terms, in Warp as in torch, are ``reset_mask``.
     """
 
     def __init__(self, device: str | torch.device = "cpu", num_envs: int = 16) -> None:
         self.device = torch.device(device)
         self.wp_device = wp.get_device(str(self.device))
         self.num_envs = num_envs
+        self.seed = 0
+        self.physics_dt = PHYSICS_DT
         self.step_dt = PHYSICS_DT * DECIMATION
         self.max_episode_length = 50
         self.max_episode_length_s = self.max_episode_length * self.step_dt
-        self.generator = torch.Generator(self.device).manual_seed(0)
-        self.rng = WarpRng(num_envs, self.wp_device, seed=0)
+        self.generator = torch.Generator(self.device).manual_seed(self.seed)
+        self.rng = WarpRng(num_envs, self.wp_device, seed=self.seed)
+        self.capture_context = CaptureContext(self.wp_device)
+        self.log = WarpEpisodeLog(self.device)
 
-        self.physics = FakePhysics(num_envs, self.device)
-        self.scene = FakeScene(self.physics)
+        scene_cfg = SceneCfg(entities={"robot": ArticulationCfg(asset="none", actuators={})})
+        self.physics: PhysicsBackend = FakePhysics(scene_cfg, num_envs, self.device)
+        self.cfg = FakeEnvCfg(self.physics.cfg, scene_cfg)
+        self.scene = Scene(scene_cfg, self.physics)
         self.episode_length_buf = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
-        self.reset_buf = self._flags()
+        self.reset_mask = torch.zeros(num_envs, dtype=torch.bool, device=self.device)
         self._step_count = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self._reset_count = torch.zeros(1, dtype=torch.int32, device=self.device)
-        self.warp: Any = SimpleNamespace(
+        self.reset_count = torch.zeros(1, dtype=torch.int32, device=self.device)
+        self.warp = EnvArrays(
             rng=self.rng.state,
             episode_length=wp.from_torch(self.episode_length_buf),
             env_origins=wp.from_torch(self.scene.env_origins, dtype=wp.vec3),
             written=wp.from_torch(self.physics.written),
-            reset_mask=wp.from_torch(self.reset_buf),
-            reset_count=wp.from_torch(self._reset_count),
+            non_finite=wp.from_torch(self.physics.non_finite),
+            reset_mask=wp.from_torch(self.reset_mask),
+            reset_count=wp.from_torch(self.reset_count),
             step_count=wp.from_torch(self._step_count),
         )
 
-        joints = (num_envs, len(JOINTS))
-        action, prev_action, raw_actions = (torch.zeros(joints, device=self.device) for _ in range(3))
-        self.action_term = _manager(raw_actions=raw_actions)
-        self.action_manager: Any = _manager(action=action, prev_action=prev_action)
-        self.action_manager.get_term = {"joints": self.action_term}.__getitem__
-        self.termination_manager: Any = _manager(terminated=self._flags(), time_outs=self._flags(), dones=self._flags())
-        self.command: Any = _manager(command=torch.zeros(num_envs, 3, device=self.device))
-        self.command.metrics = {
-            name: torch.zeros(num_envs, device=self.device) for name in ("error_vel_xy", "error_vel_yaw")
-        }
-        self.command_manager: Any = SimpleNamespace(
-            get_term={"velocity": self.command}.__getitem__,
-            get_command=lambda name: self.command_manager.get_term(name).command,
-        )
+        self.action_manager = FakeActions((num_envs, len(JOINTS)), self.device)
+        self.command_manager = FakeCommands(velocity=FakeCommand(num_envs, self.device))
+        self.termination_manager = FakeTerminations(num_envs, self.device)
+        self.observation_manager, self.curriculum_manager = FakeTerms(), FakeTerms()
+        self.metrics_manager, self.event_manager = FakeTerms(), FakeTerms()
+        self.reward_manager = FakeRewards()
+        self.reset_terminated = self.termination_manager.terminated
+        self.reset_time_outs = self.termination_manager.time_outs
+        self.reset_buf = self.termination_manager.dones
+        self.reward_buf = torch.zeros(num_envs, device=self.device)
+        self.obs_buf: dict[str, Any] = {}
+        self.final_obs_buf: dict[str, Any] = {}
         self.randomize(0)
+
+    @property
+    def step_count(self) -> int:
+        return int(self._step_count)
+
+    def reset_ids(self) -> torch.Tensor:
+        return self.reset_mask.nonzero().squeeze(1)
+
+    def request_capture(self, reason: str, replaced: object = None) -> None:
+        """Does nothing: it has no graphs."""
+
+    def change_after_stages(self, change: Callable[[], None]) -> None:
+        change()
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Returns every buffer of the environment by name: the live tensors."""
+        command = self.command_manager.get_term("velocity")
         owners = {
             "robot": vars(self.scene["robot"].data),
-            **{name: vars(sensor) for name, sensor in self.scene.sensors.items()},
+            **{name: vars(sensor) for name, sensor in self.physics.sensors.items()},
             "physics": vars(self.physics),
             "action_manager": vars(self.action_manager),
-            "action_term": vars(self.action_term),
+            "action_term": vars(self.action_manager.get_term("joints")),
             "termination_manager": vars(self.termination_manager),
-            "command": vars(self.command),
-            "metrics": self.command.metrics,
+            "command": vars(command),
+            "metrics": command.metrics,
             "env": vars(self),
         }
-        return {
-            f"{owner}.{name}": value
-            for owner, values in owners.items()
-            for name, value in values.items()
-            if isinstance(value, torch.Tensor)
-        }
+        # Some stand in two places.
+        tensors: dict[int, tuple[str, torch.Tensor]] = {}
+        for owner, values in owners.items():
+            for name, value in values.items():
+                if isinstance(value, torch.Tensor):
+                    tensors.setdefault(id(value), (f"{owner}.{name}", value))
+        return dict(tensors.values())
 
     def randomize(self, seed: int) -> None:
         """Writes new values into all buffers, in place; the same ones for the same seed.
@@ -185,10 +289,11 @@ class FakeEnv:
         for name, buffer in ArticulationData.buffers().items():
             _make_plausible(buffer.kind, getattr(self.scene["robot"].data, name))
         self.episode_length_buf.copy_(torch.randint(40, 60, (self.num_envs,), generator=generator))
-        self._reset_count.copy_(self.reset_buf.sum())
+        self.reset_count.copy_(self.reset_mask.sum())
 
-    def _flags(self) -> torch.Tensor:
-        return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+
+if TYPE_CHECKING:
+    _CHECKED: ManagerBasedWarpEnv = FakeEnv()  # has what twins may use, of the declared types
 
 
 def _make_plausible(kind: Kind, value: torch.Tensor) -> None:
@@ -215,11 +320,16 @@ def _plausible(name: str, value: torch.Tensor, generator: torch.Generator) -> to
     return value
 
 
-def _manager(**tensors: torch.Tensor) -> Any:
-    return SimpleNamespace(**tensors, warp=_share(tensors))
-
-
-def _share(tensors: Mapping[str, torch.Tensor]) -> SimpleNamespace:
-    return SimpleNamespace(
-        **{name: wp.from_torch(tensor, dtype=_VECTORS.get(name)) for name, tensor in tensors.items()}
+def _flat_terrain(rows: int, cols: int, tile_size: float) -> Terrain:
+    """Returns ground that only has a size."""
+    return Terrain(
+        tiles=[],
+        tile_size=tile_size,
+        border_width=0.0,
+        horizontal_scale=0.1,
+        origins=np.zeros((rows, cols, 3), dtype=np.float32),
+        difficulties=np.zeros((rows, cols)),
+        types=np.zeros((rows, cols), dtype=np.int64),
+        type_names=("flat",),
+        flat_patches={},
     )

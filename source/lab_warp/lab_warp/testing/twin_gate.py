@@ -99,7 +99,7 @@ def check_event_twin(original: Term, case: TwinCase, device: str = "cpu") -> Non
     for seed in (0, 1, 2):
         _fill(env, case, seed)
         _fill(wanted_env, case, seed)
-        mask.copy_(env.reset_buf)
+        mask.copy_(env.reset_mask)
         before = {name: tensor.clone() for name, tensor in env.tensors().items()}
         streams = env.rng.state.numpy().copy()  # on the CPU it is a view
         wanted(wanted_env, mask)
@@ -119,7 +119,7 @@ class BoundTerm:
 
     def __init__(self, func: Term, env: FakeEnv, params: Mapping[str, Any], leading: tuple[str, ...]) -> None:
         self._params = complete_params(func, copy.deepcopy(dict(params)), ("env", *leading), func.__name__)
-        resolve_selections(self._params, env.scene)  # pyright: ignore[reportArgumentType]
+        resolve_selections(self._params, env.scene)
         is_class = isinstance(func, type)
         self.term = func(RewardTermCfg(func=func, weight=1.0, params=self._params), env) if is_class else func
 
@@ -177,7 +177,7 @@ def _reset_some(env: FakeEnv, case: TwinCase, twin: Any, wanted: Any) -> None:
     stage = CapturedStage(lambda: twin.reset(mask_wp), CaptureContext(env.wp_device, enabled=True), name="reset")
     for seed in (4, 5):
         _fill(env, case, seed)
-        mask.copy_(env.reset_buf)
+        mask.copy_(env.reset_mask)
         wanted.reset(mask)
         stage()
 

@@ -127,7 +127,7 @@ def test_reset_zeroes_the_environments_of_the_mask(kind, device: str) -> None:
     for seed in range(3):
         pair.randomize(seed)
         pair.step()
-        mask = pair.envs[0].reset_buf
+        mask = pair.envs[0].reset_mask
         pair.torch.reset(mask)
         pair.reset_stage()
         pair.assert_equal()

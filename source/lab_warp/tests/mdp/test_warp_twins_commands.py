@@ -67,7 +67,7 @@ class Recorded:
         self.term.reset(env.warp.reset_mask)
 
     def reset_all(self) -> None:
-        self.env.reset_buf.fill_(True)
+        self.env.reset_mask.fill_(True)
         self("reset")
 
     @property
@@ -93,18 +93,18 @@ class Pair:
             env.randomize(seed)
         env = self.envs[0]
         self.torch.update_metrics()
-        log = self.torch.reset(env.reset_buf)
+        log = self.torch.reset(env.reset_mask)
         self.torch.compute(env.step_dt)
         for method in ("update_metrics", "reset", "compute"):
             self.warp(method)
         self.assert_equal()
         for name, value in log.items():
             assert float(self.warp.log[name].numpy()[0]) == pytest.approx(float(value), rel=1e-5)
-        env.reset_buf.logical_not_()
-        self.envs[1].reset_buf.logical_not_()
+        env.reset_mask.logical_not_()
+        self.envs[1].reset_mask.logical_not_()
         for environment in self.envs:
             environment.scene["robot"].data.heading_w.neg_()
-        self.torch.refresh(env.reset_buf)
+        self.torch.refresh(env.reset_mask)
         self.warp("refresh")
         self.assert_equal()
 
@@ -208,12 +208,12 @@ def test_means_are_logged_of_the_environments_that_are_reset(device: str) -> Non
     env = FakeEnv(device)
     recorded = Recorded(fixed_cfg(), env)
     recorded("update_metrics")
-    env.reset_buf.zero_()
-    env._reset_count.zero_()
+    env.reset_mask.zero_()
+    env.reset_count.zero_()
     recorded("reset")
     assert all(slot.numpy()[0] == -7.0 for slot in recorded.log.values())
-    env.reset_buf[2] = True
-    env._reset_count.fill_(1)
+    env.reset_mask[2] = True
+    env.reset_count.fill_(1)
     expected = {name: float(value[2]) for name, value in recorded.term.metrics.items()}
     recorded("reset")
     assert {name: float(slot.numpy()[0]) for name, slot in recorded.log.items()} == expected
@@ -285,7 +285,7 @@ def test_other_environments_keep_their_rows_and_streams(method: str, device: str
     for seed in range(3):
         env.randomize(seed)
         recorded("update_metrics")
-        drawing = env.reset_buf.clone()
+        drawing = env.reset_mask.clone()
         if method == "compute":
             term.time_left.copy_(torch.where(drawing, 0.5 * env.step_dt, 1.0))
         tensors = named_tensors(term)
@@ -308,7 +308,7 @@ def test_each_environment_reads_its_own_command(device: str) -> None:
         env = FakeEnv(device)
         env.rng.seed(seed)
         recorded = Recorded(random_cfg(), env)
-        env.command_manager.get_term = {"velocity": recorded.term}.__getitem__
+        env.command_manager.terms["velocity"] = recorded.term
         out = torch.zeros(env.num_envs, 3, device=env.device)
         view = wp.from_torch(out)
         read = CapturedStage(

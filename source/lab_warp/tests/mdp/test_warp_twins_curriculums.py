@@ -20,7 +20,7 @@ TILE_SIZE = 2.0
 
 
 class Recorded:
-    """The twin in an environment on tiles, which moves the environments of ``env.reset_buf``."""
+    """The twin in an environment on tiles, which moves the environments of ``env.reset_mask``."""
 
     def __init__(self, device: str, num_envs: int = 64) -> None:
         self.env = make_env(device, num_envs)
@@ -47,7 +47,7 @@ def make_env(device: str, num_envs: int = 64) -> FakeEnv:
     origins = torch.randn(LEVELS, TYPES, 3, generator=torch.Generator().manual_seed(0))
     generator = torch.Generator(device).manual_seed(1)
     env.scene.terrain = TerrainLevels(origins, num_envs, generator, env_origins=env.scene.env_origins)
-    env.physics.terrain.tile_size = TILE_SIZE
+    assert env.physics.terrain.tile_size == TILE_SIZE
     return env
 
 
@@ -77,7 +77,7 @@ def test_twin_replays_what_its_term_does(device: str) -> None:
             fill(env, seed, highest=LEVELS - 2)
         before = recorded.levels.clone()
         robot = SceneEntityCfg("robot")
-        mean = mdp.terrain_levels_vel(wanted, wanted.reset_buf, "velocity", robot)
+        mean = mdp.terrain_levels_vel(wanted, wanted.reset_mask, "velocity", robot)
         recorded()
         assert recorded.logged[0] == mean
         assert torch.equal(recorded.levels, wanted.scene.terrain.levels)
@@ -94,7 +94,7 @@ def test_other_environments_keep_level_origin_and_stream(device: str) -> None:
         fill(env, seed, highest=LEVELS - 1)
         before = recorded.levels.clone(), env.scene.env_origins.clone(), env.rng.state.numpy().copy()
         recorded()
-        moving = env.reset_buf & (env.episode_length_buf > 0)
+        moving = env.reset_mask & (env.episode_length_buf > 0)
         for after, old in zip((recorded.levels, env.scene.env_origins), before, strict=False):
             assert torch.equal(after[~moving], old[~moving])
         np.testing.assert_array_equal(env.rng.state.numpy() != before[2], moving.cpu().numpy())
@@ -104,7 +104,7 @@ def test_who_passes_the_last_level_goes_on_anywhere(device: str) -> None:
     recorded = Recorded(device, num_envs=3000)
     env = recorded.env
     env.rng.seed(4)
-    env.reset_buf.fill_(True)
+    env.reset_mask.fill_(True)
     recorded.levels.fill_(LEVELS - 1)
     walk_away(env)
     recorded()
@@ -120,9 +120,9 @@ def test_who_passes_the_last_level_goes_on_anywhere(device: str) -> None:
 def test_nobody_falls_below_the_first_level(device: str) -> None:
     recorded = Recorded(device)
     env = recorded.env
-    env.reset_buf.fill_(True)
+    env.reset_mask.fill_(True)
     env.episode_length_buf.fill_(10)
-    env.command.command.fill_(1.0)
+    env.command_manager.get_term("velocity").command.fill_(1.0)
     recorded.levels.copy_(torch.arange(env.num_envs) % 2)
     env.scene["robot"].data.root_link_pose_w[:, :2] = env.scene.env_origins[:, :2]
     recorded()
@@ -134,7 +134,7 @@ def test_a_plane_is_refused_as_in_torch() -> None:
     env = FakeEnv()
     twin, out = find_twin(mdp.terrain_levels_vel), wp.zeros(1, dtype=wp.float32, device="cpu")
     assert twin is not None
-    for arguments in ((mdp.terrain_levels_vel, env.reset_buf), (twin, env.warp.reset_mask, out)):
+    for arguments in ((mdp.terrain_levels_vel, env.reset_mask), (twin, env.warp.reset_mask, out)):
         with pytest.raises(TermError, match="needs generated ground") as caught:
             arguments[0](env, *arguments[1:], command_name="velocity")
         messages.append(str(caught.value))

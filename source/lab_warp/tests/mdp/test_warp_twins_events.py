@@ -240,7 +240,7 @@ def error_of_both(event, prepare=None, **params) -> LabError:
         if prepare is not None:
             prepare(env)
         with pytest.raises(LabError) as caught:
-            function(env, env.reset_buf if function is event else env.warp.reset_mask, **params)
+            function(env, env.reset_mask if function is event else env.warp.reset_mask, **params)
         errors.append(caught.value)
     assert type(errors[0]) is type(errors[1]) and str(errors[0]) == str(errors[1])
     return errors[0]

@@ -36,13 +36,13 @@ def case(ulps: int = 0, atol: float = 0.0, **params) -> TwinCase:
 
 
 def follow_the_command(env: FakeEnv) -> None:
-    for error in env.command.metrics.values():
+    for error in env.command_manager.get_term("velocity").metrics.values():
         error.mul_(0.5)
 
 
 def stand(env: FakeEnv) -> None:
     """In every other environment."""
-    env.command.command[::2, :2] = 0.05
+    env.command_manager.get_term("velocity").command[::2, :2] = 0.05
 
 
 CASES: dict[str, list[TwinCase]] = {
@@ -166,7 +166,7 @@ def test_what_is_not_a_number_is_not_hidden(name):
 def lose_a_world(env: FakeEnv) -> None:
     data = env.scene["robot"].data
     data.joint_pos[3] = data.joint_vel[3] = torch.nan
-    env.scene.sensors["contacts"].net_forces_w_history[3, 1] = torch.nan
+    env.physics.sensors["contacts"].net_forces_w_history[3, 1] = torch.nan
 
 
 @pytest.mark.parametrize("name", ["bad_orientation", "joint_pos_out_of_limit", "root_height_below_minimum"])

@@ -112,7 +112,7 @@ def test_the_engine_is_told_what_torch_tells_it(name: str) -> None:
         wanted, actual = FakeEnv(), FakeEnv()
         for env in (wanted, actual):
             build_properties(env)
-        BoundTerm(TWINS[name], wanted, one.params, ("mask",))(wanted, wanted.reset_buf)
+        BoundTerm(TWINS[name], wanted, one.params, ("mask",))(wanted, wanted.reset_mask)
         CapturedEvent(TWINS[name], actual, **one.params)()
         assert actual.notices == wanted.notices
 
@@ -308,7 +308,7 @@ def test_wrong_parameters_are_refused_as_in_torch(name: str, params) -> None:
     for function in (TWINS[name], find_twin(TWINS[name])):
         env = FakeEnv()
         with pytest.raises(ValueError) as caught:
-            function(env, env.reset_buf if not errors else env.warp.reset_mask, **params)
+            function(env, env.reset_mask if not errors else env.warp.reset_mask, **params)
         errors.append(caught.value)
     assert type(errors[0]) is type(errors[1]) and str(errors[0]) == str(errors[1])
 

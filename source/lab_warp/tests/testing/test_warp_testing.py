@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import inspect
+from typing import Any, Protocol
 
 import pytest
 import torch
 import warp as wp
 
+from lab_core.env import EnvCfg, Rewards
 from lab_core.managers import ManagerTermBase, SceneEntityCfg
 from lab_core.masks import masked_copy_
 from lab_warp import CaptureError
+from lab_warp.env import (
+    EnvArrays,
+    Log,
+    ManagerBasedWarpEnv,
+    WarpAction,
+    WarpActions,
+    WarpCommand,
+    WarpCommands,
+    WarpTerminations,
+)
 from lab_warp.testing import FakeEnv, TwinCase, check_event_twin, check_signature, check_value_twin
 from lab_warp.twins import twin_of
 from lab_warp.views import joint_index
@@ -161,6 +174,38 @@ def test_a_right_event_passes():
 def test_an_event_outside_its_mask_does_not_pass(masked, draw):
     with pytest.raises(AssertionError):
         check_event_twin(make_event(masked, draw), TwinCase())
+
+
+def members(protocol: type) -> set[str]:
+    """What a protocol and those that it extends declare."""
+    names = {
+        name for base in protocol.__mro__ if is_protocol(base) for name in (*vars(base), *inspect.get_annotations(base))
+    }
+    return {name for name in names if not name.startswith("_")}
+
+
+def is_protocol(kind: type) -> bool:
+    return getattr(kind, "_is_protocol", False) and kind is not Protocol
+
+
+def test_the_fake_has_all_that_twins_may_use_of_an_environment():
+    env = FakeEnv()
+    commands, actions = env.command_manager, env.action_manager
+    owners = {
+        ManagerBasedWarpEnv: env,
+        EnvCfg: env.cfg,
+        Log: env.log,
+        WarpActions: actions,
+        WarpAction: actions.get_term("joints"),
+        WarpCommands: commands,
+        WarpCommand: commands.get_term("velocity"),
+        WarpTerminations: env.termination_manager,
+        Rewards: env.reward_manager,
+    }
+    assert {"reset_ids", "scene", "wp_device", "curriculum_manager"} <= members(ManagerBasedWarpEnv)
+    for protocol, owner in owners.items():
+        assert {name for name in members(protocol) if not hasattr(owner, name)} == set(), protocol
+    assert vars(env.warp).keys() == {field.name for field in dataclasses.fields(EnvArrays)}
 
 
 def test_new_values_come_into_the_same_buffers():
