@@ -1,0 +1,28 @@
+"""NeRD: networks that learned how a robot moves, as a solver.
+
+A network predicts how velocities change over a physics step; poses follow from the velocities by the rule of the solver
+that it learned from. Independent implementations in plain torch; the idea is of Xu et al. 2025, Neural Robot Dynamics
+(arXiv 2508.15755).
+"""
+
+from lab_newton.nerd.history import History
+from lab_newton.nerd.layout import RobotLayout
+from lab_newton.nerd.model import NeRDModel
+from lab_newton.nerd.model_file import ModelDescription, load_model, save_model
+from lab_newton.nerd.networks import NETWORKS, Contacts, Network
+from lab_newton.nerd.normaliser import Normaliser
+from lab_newton.nerd.representation import Representation
+
+__all__ = [
+    "NETWORKS",
+    "Contacts",
+    "History",
+    "ModelDescription",
+    "NeRDModel",
+    "Network",
+    "Normaliser",
+    "Representation",
+    "RobotLayout",
+    "load_model",
+    "save_model",
+]

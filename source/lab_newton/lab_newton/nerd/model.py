@@ -1,0 +1,88 @@
+"""A network with all that it needs to move a robot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lab_core.errors import ConfigError, unknown_name_message
+from lab_newton.nerd.history import History
+from lab_newton.nerd.layout import RobotLayout
+from lab_newton.nerd.networks import NETWORKS, Contacts
+from lab_newton.nerd.normaliser import Normaliser
+from lab_newton.nerd.representation import Representation
+
+
+class NeRDModel(nn.Module):
+    """Predicts changes of velocity, and moves states by them; scales lie inside, so that a model is complete.
+
+    Args:
+        layout: The robot.
+        network: Which of :data:`~lab_newton.nerd.NETWORKS`.
+        options: Arguments of that, plain values.
+
+    Raises:
+        ConfigError: there is no such network, or it refuses the options.
+    """
+
+    def __init__(self, layout: RobotLayout, network: str, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        if network not in NETWORKS:
+            raise ConfigError(unknown_name_message("network", network, NETWORKS))
+        self.layout = layout
+        self.network_name = network
+        self.options = dict(options or {})
+        self.representation = Representation(layout)
+        self.inputs = Normaliser(len(self.representation.feature_names))
+        self.changes = Normaliser(layout.num_velocities)
+        try:
+            self.network = NETWORKS[network](
+                self.representation.feature_owners, self.representation.change_owners, **self.options
+            )
+        except TypeError as error:
+            raise ConfigError(f"Options of the network {network}: {error}.") from error
+
+    def forward(self, features: Tensor, contacts: Contacts | None = None, length: Tensor | None = None) -> Tensor:
+        """Returns changes of velocity on the common scale (B, T, V), of the step after each frame; for training.
+
+        Args:
+            features: Windows of :meth:`Representation.features` (B, T, F), oldest first.
+            contacts: Of the same frames.
+            length: How many frames of each window count (B,); all if None.
+        """
+        return self.network(self.inputs(features), contacts, length)
+
+    def predict(self, features: Tensor, contacts: Contacts | None = None, length: Tensor | None = None) -> Tensor:
+        """Returns the change of velocity (B, V) in the step after each window's last frame; see :meth:`forward`."""
+        return self.changes.inverse(_last(self(features, contacts, length), length))
+
+    def make_history(self, num_worlds: int) -> History:
+        """Returns an empty history for :meth:`step`, on the device of the model."""
+        return History(num_worlds, self.network.context, self.network.token_size, self.inputs.mean.device)
+
+    def step(
+        self, history: History, q: Tensor, qd: Tensor, effort: Tensor, contacts: Contacts | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns poses (W, Q) and velocities (W, V) at the end of a step, and remembers its beginning in ``history``.
+
+        What a solver does and what rollouts measure is this. ``contacts`` have one frame, (W, 1, K, ...).
+        """
+        frames = self.inputs(self.representation.features(q, qd, effort))
+        tokens = self.network.encode(frames[:, None], contacts)
+        if self.network.context == 1:
+            outputs = self.network.mix(tokens)[:, 0]
+        else:
+            history.push(tokens[:, 0])
+            outputs = _last(self.network.mix(history.window(), history.length), history.length)
+        return self.representation.apply_change(q, qd, self.changes.inverse(outputs.to(q.dtype)))
+
+
+def _last(outputs: Tensor, length: Tensor | None) -> Tensor:
+    """Returns the output (B, P) for the last frame that counts of (B, T, P)."""
+    if length is None:
+        return outputs[:, -1]
+    places = (length - 1).clamp(min=0)[:, None, None].expand(-1, 1, outputs.shape[-1])
+    return torch.gather(outputs, 1, places)[:, 0]

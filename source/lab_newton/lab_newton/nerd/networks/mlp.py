@@ -1,0 +1,38 @@
+"""A network without memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from lab_newton.nerd.networks.network import Contacts, Network
+
+
+class MLP(Network):
+    """Layers of SiLU units that look at one frame.
+
+    Args:
+        input_owners: As for every :class:`Network`.
+        output_owners: As for every :class:`Network`.
+        hidden: Units of each layer.
+    """
+
+    context = 1
+
+    def __init__(
+        self, input_owners: Sequence[int], output_owners: Sequence[int], hidden: Sequence[int] = (256, 256, 256)
+    ) -> None:
+        super().__init__(input_owners, output_owners)
+        self.token_size = self.num_inputs
+        widths = [self.token_size, *hidden]
+        layers: list[nn.Module] = []
+        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True):
+            layers += [nn.Linear(inputs, outputs), nn.SiLU()]
+        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], self.num_outputs))
+
+    def encode(self, frames: Tensor, contacts: Contacts | None = None) -> Tensor:
+        return frames
+
+    def mix(self, tokens: Tensor, length: Tensor | None = None) -> Tensor:
+        return self.layers(tokens)
