@@ -57,8 +57,11 @@ class Env(Protocol):
     """(N,) bool, episodes that ended for either reason."""
     reward_buf: torch.Tensor
     """(N,) reward."""
-    final_obs_buf: dict[str, Any]
-    """Observations of the end of the step, before any reset; empty where they are not computed."""
+
+    @property
+    def final_obs_buf(self) -> dict[str, Any]:
+        """Observations of the end of the step, before any reset; empty where they are not computed."""
+        ...
 
     @property
     def step_count(self) -> int:

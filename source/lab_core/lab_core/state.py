@@ -27,6 +27,8 @@ from torch import Tensor
 from lab_core.errors import LabError
 
 _T = TypeVar("_T")
+_UPWARDS = ("env", "_env")
+"""Attributes that lead from a part to the whole environment."""
 _SCRATCH = "_scratch_values"
 """Attribute that holds what :meth:`Stateful.scratch` was given: the values, so that copies keep their meaning."""
 
@@ -40,15 +42,14 @@ class Stateful:
 
     _state_fields: ClassVar[tuple[str, ...]] = ()
     """Plain Python attributes or properties to save; those of base classes are added."""
-    _state_exclude: ClassVar[tuple[str, ...]] = ("env", "_env")
-    """Attributes to leave out (scratch, constants, references upwards); those of base classes are added."""
 
     def scratch(self, value: _T) -> _T:
         """Leaves an attribute out of the state: ``self._rows = self.scratch(torch.zeros(...))``.
 
         It holds for this value (a tensor, a list or dict of tensors, a nested :class:`Stateful`) as a whole, and stays
         alive with this object: for what is made once, not anew in every step. Another value that is assigned to the
-        same attribute is state again.
+        same attribute is state again. What every step makes anew belongs into an object of its own, which is no
+        :class:`Stateful`.
 
         Returns:
             The value.
@@ -91,12 +92,11 @@ class Stateful:
 
     def _state_items(self) -> Iterable[tuple[str, Any]]:
         """Attributes to search for state. Extend it for state that is no attribute, such as views of foreign memory."""
-        exclude = _merged(type(self), "_state_exclude")
         scratch = {id(value) for value in vars(self).get(_SCRATCH, ())}
         return [
             (name, value)
             for name, value in vars(self).items()
-            if name not in exclude and name != _SCRATCH and id(value) not in scratch
+            if name not in (_SCRATCH, *_UPWARDS) and id(value) not in scratch
         ]
 
 
@@ -147,10 +147,8 @@ def _walk(root: Any) -> Iterator[tuple[str, _Leaf]]:
         seen[id(value)] = value
         children: Iterable[tuple[Any, Any]]
         if isinstance(value, Stateful):
-            excluded = _merged(type(value), "_state_exclude")
-            for name in _merged(type(value), "_state_fields"):
-                if name not in excluded:
-                    yield _join(path, name), _Field(value, name)
+            for name in _state_fields(type(value)):
+                yield _join(path, name), _Field(value, name)
             children = value._state_items()
         elif isinstance(value, torch.nn.Module):
             children = [*value.named_parameters(), *value.named_buffers()]
@@ -168,9 +166,9 @@ def _join(path: str, name: Any) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-def _merged(cls: type, attribute: str) -> dict[str, None]:
-    """Names that a class and its bases list in a class attribute, in order of definition."""
-    return {name: None for base in reversed(cls.__mro__) for name in vars(base).get(attribute, ())}
+def _state_fields(cls: type) -> dict[str, None]:
+    """Names that a class and its bases list in ``_state_fields``, in order of definition."""
+    return {name: None for base in reversed(cls.__mro__) for name in vars(base).get("_state_fields", ())}
 
 
 def _read(path: str, leaf: _Leaf) -> Any:

@@ -23,7 +23,6 @@ class Timer(Stateful):
 
 class Manager(Stateful):
     _state_fields = ("step",)
-    _state_exclude = ("scratch",)
 
     def __init__(self):
         self.generator = torch.Generator().manual_seed(3)
@@ -31,7 +30,7 @@ class Manager(Stateful):
         self.pair = (torch.zeros(2), [torch.ones(2, dtype=torch.int64)])
         self.network = torch.nn.Linear(2, 2)
         self.norm = torch.nn.BatchNorm1d(2)
-        self.scratch = torch.zeros(4)
+        self.rows = self.scratch(torch.zeros(4))
         self.parent = self
         self.step = 0
         self.config = object()
@@ -39,11 +38,10 @@ class Manager(Stateful):
 
 class LoggingManager(Manager):
     _state_fields = ("level",)
-    _state_exclude = ("log",)
 
     def __init__(self):
         super().__init__()
-        self.log = torch.zeros(1)
+        self.log = self.scratch({"a": torch.zeros(1)})
         self.level = "easy"
 
 

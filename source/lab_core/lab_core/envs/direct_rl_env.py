@@ -84,7 +84,7 @@ class DirectRLEnv(RLEnv):
         return {}
 
     def _process_actions(self) -> None:
-        actions = self._action_check(self._given)
+        actions = self._action_check(self._latest.actions)
         noise = self._noise.get("action")
         self.actions.copy_(noise(actions, self.generator) if noise else actions)
 

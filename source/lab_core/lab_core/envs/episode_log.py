@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 
@@ -17,7 +18,6 @@ class EpisodeLog(Stateful):
     """
 
     _state_fields = ("stored_values",)
-    _state_exclude = ("_values",)
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -34,6 +34,9 @@ class EpisodeLog(Stateful):
     def stored_values(self, values: Mapping[str, float]) -> None:
         self._names = list(values)
         self._values = torch.tensor(list(values.values()), dtype=torch.float32, device=self._device)
+
+    def _state_items(self) -> Iterable[tuple[str, Any]]:
+        return ()  # the plain numbers say all
 
     def update(self, values: Mapping[str, torch.Tensor | float], any_reset: torch.Tensor) -> None:
         """Takes over ``values`` (0-d each) if ``any_reset`` (0-d bool) is true; a new name begins with its value."""

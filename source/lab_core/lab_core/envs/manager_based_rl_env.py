@@ -60,11 +60,11 @@ class ManagerBasedRLEnv(RLEnv):
         self.metrics_manager = MetricsManager(cfg.metrics, self)
         dones = self.termination_manager
         self.reset_terminated, self.reset_time_outs, self.reset_buf = dones.terminated, dones.time_outs, dones.dones
-        self.reward_buf = self.reward_manager.reward
+        self.reward_buf = self.scratch(self.reward_manager.reward)
         self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
 
     def _process_actions(self) -> None:
-        self.action_manager.process_actions(self._given)
+        self.action_manager.process_actions(self._latest.actions)
 
     def _raise_for_invalid_actions(self) -> None:
         self.action_manager.raise_for_invalid()

@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
@@ -30,6 +31,19 @@ from lab_core.seeding import make_generator, seed_everything
 from lab_core.state import Stateful, lasting_tensors
 
 
+@dataclass
+class LatestStep:
+    """What the stages of a step hand on, and its caller is given; the next one makes it anew, so it is no state."""
+
+    actions: torch.Tensor = field(default_factory=lambda: torch.zeros(0))
+    """(N, A) that was handed over."""
+    reset_ids: torch.Tensor | None = None
+    """Indices of the environments that are reset, once somebody asked for them."""
+    observations: Observations = field(default_factory=dict)
+    final_obs: Observations = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
 class RLEnv(VectorEnv, Stateful, ABC):
     """N environments that are stepped and reset together, with same-step autoreset.
 
@@ -39,10 +53,6 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"]}
     _state_fields = ("step_count",)
-    _state_exclude = (
-        *("extras", "final_obs_buf", "physics", "reward_buf"),
-        *("_all", "_np_random", "reset_mask", "_reset_ids", "_given", "_new_observations"),
-    )
 
     @lasting_tensors()
     def __init__(self, cfg: RLEnvCfg, device: str | torch.device = "cpu") -> None:
@@ -69,8 +79,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
             terrain.seed = self.seed
         self.render_mode = "rgb_array"
 
-        self.physics: PhysicsBackend = backend_class(cfg.physics.backend)(
-            self.cfg.physics, self.cfg.scene, self.num_envs, self.device
+        make_physics = backend_class(cfg.physics.backend)
+        self.physics: PhysicsBackend = self.scratch(  # it saves its state itself
+            make_physics(self.cfg.physics, self.cfg.scene, self.num_envs, self.device)
         )
         self.physics.seed(self.seed)
         self.scene = Scene(self.cfg.scene, self.physics)
@@ -85,22 +96,15 @@ class RLEnv(VectorEnv, Stateful, ABC):
             return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
 
         self._step_count = 0
-        vars(self)["episode_length_buf"] = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+        self._episode_length_buf = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
         self.reset_buf, self.reset_terminated, self.reset_time_outs = flags(), flags(), flags()
-        self.reward_buf = torch.zeros(self.num_envs, device=self.device)
-        self.extras: dict[str, Any] = {}
-        self.final_obs_buf: Observations = {}
-        """The end of the latest step as ``extras["final_obs"]`` shows it; empty where it is not computed."""
-        self._all = torch.ones_like(self.reset_buf)
+        self.reward_buf = self.scratch(torch.zeros(self.num_envs, device=self.device))
+        self._latest = LatestStep()
+        self._all = self.scratch(torch.ones_like(self.reset_buf))
         self.log = EpisodeLog(self.device)
-        self.reset_mask = flags()
+        self.reset_mask = self.scratch(flags())
         """(N,) bool, environments of the reset that is under way, or of the latest one."""
-        self._reset_ids: torch.Tensor | None = None
         self._observations: Observations = {}
-        self._given = torch.zeros(0)
-        """The action that was handed over."""
-        self._new_observations: Observations = {}
-        """Those of the latest step, which its caller owns."""
         self._mark: MarkStage | None = None
 
         self._prepare()
@@ -150,11 +154,21 @@ class RLEnv(VectorEnv, Stateful, ABC):
     @property
     def episode_length_buf(self) -> torch.Tensor:
         """(N,) int64 steps since the last reset. Assigning copies into the buffer, whose address graphs hold."""
-        return vars(self)["episode_length_buf"]
+        return self._episode_length_buf
 
     @episode_length_buf.setter
     def episode_length_buf(self, value: torch.Tensor) -> None:
-        self.episode_length_buf.copy_(value)
+        self._episode_length_buf.copy_(value)
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """What the latest step or reset returned beside observations, rewards and ends."""
+        return self._latest.extras
+
+    @property
+    def final_obs_buf(self) -> Observations:
+        """The end of the latest step as ``extras["final_obs"]`` shows it; empty where it is not computed."""
+        return self._latest.final_obs
 
     # Step and reset ------------------------------------------------------------------------------------------------
 
@@ -194,8 +208,8 @@ class RLEnv(VectorEnv, Stateful, ABC):
             extras["time_outs"] = truncated & ~terminated
         extras["reset_count"] = self.reset_buf.sum()
         extras["log"] = self.log.values()
-        self.extras = extras
-        return self._new_observations, reward, terminated, truncated, extras
+        self._latest.extras = extras
+        return self._latest.observations, reward, terminated, truncated, extras
 
     def reset(
         self,
@@ -254,7 +268,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             if not self._observations:
                 self._observations = copy_observations(observations)
             write_observations(self._observations, observations, mask)
-        self.extras = {"log": self.log.values()}
+        self._latest.extras = {"log": self.log.values()}
         return self.get_observations(), self.extras
 
     def _reset_envs(self, state: Mapping[str, Any] | None = None, is_relative: bool = False) -> None:
@@ -272,16 +286,16 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def _announce_reset(self, mask: torch.Tensor) -> None:
         self.reset_mask.copy_(mask)
-        self._reset_ids = None
+        self._latest.reset_ids = None
 
     def reset_ids(self) -> torch.Tensor:
         """Returns the indices of the environments being reset (int64), derived once per reset.
 
         It waits for the device: only for terms that truly need indices.
         """
-        if self._reset_ids is None:
-            self._reset_ids = self.reset_mask.nonzero().flatten()
-        return self._reset_ids
+        if self._latest.reset_ids is None:
+            self._latest.reset_ids = self.reset_mask.nonzero().flatten()
+        return self._latest.reset_ids
 
     @contextmanager
     def mark_stages(self, mark: MarkStage) -> Iterator[None]:
@@ -362,7 +376,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def _take_actions(self, actions: torch.Tensor) -> None:
         """Hands over the action (N, A), before the stages."""
-        self._given = actions
+        self._latest.actions = actions
 
     def _record(self, hook: str) -> None:
         """Calls a hook of the recorder."""
@@ -381,7 +395,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def _observe_end(self) -> None:
         """Observes the end of the step, into ``final_obs_buf``."""
-        self.final_obs_buf = self._compute_observations(update_history=False)
+        self._latest.final_obs = self._compute_observations(update_history=False)
 
     def _reset_done(self) -> None:
         """Resets the environments whose episodes ended."""
@@ -389,8 +403,8 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def _observe(self) -> None:
         """Observes the state that the next action acts on, into ``obs_buf``."""
-        self._new_observations = self._compute_observations(update_history=True)
-        write_observations(self._observations, self._new_observations)
+        self._latest.observations = self._compute_observations(update_history=True)
+        write_observations(self._observations, self._latest.observations)
 
     # What kinds of environments add --------------------------------------------------------------------------------
 
@@ -434,7 +448,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
 
     def _draw_state(self, mask: torch.Tensor) -> None:
         """Writes a start state into the environments of ``mask``, which hold the default state."""
-        self.event_manager.apply("reset", mask=mask, global_env_step_count=self.step_count)
+        self.event_manager.apply("reset", mask=mask, step_count=self.step_count)
 
     def _compute_commands(self) -> None:
         """Advances commands after the reset."""

@@ -132,7 +132,7 @@ class EventManager(EventTerms, TorchTerms[EventTermCfg]):
         mode: EventMode,
         mask: torch.Tensor | None = None,
         dt: float | None = None,
-        global_env_step_count: int | None = None,
+        step_count: int | None = None,
     ) -> None:
         """Applies the terms of ``mode``.
 
@@ -140,7 +140,7 @@ class EventManager(EventTerms, TorchTerms[EventTermCfg]):
             mode: Which terms.
             mask: Environments (N,) bool; None: all. Not for interval terms, whose timers decide.
             dt: Time since the last call [s]; interval mode only, and needed there.
-            global_env_step_count: Steps that the environment has made; needed in reset mode.
+            step_count: Steps that the environment has made; needed in reset mode.
 
         Raises:
             ValueError: the mode is unknown, or an argument is missing or does not belong to the mode.
@@ -156,9 +156,9 @@ class EventManager(EventTerms, TorchTerms[EventTermCfg]):
             return
         mask = self._all if mask is None else mask
         if mode == "reset":
-            if global_env_step_count is None:
-                raise ValueError("Reset events need global_env_step_count.")
-            self._apply_reset(mask, global_env_step_count)
+            if step_count is None:
+                raise ValueError("Reset events need step_count.")
+            self._apply_reset(mask, step_count)
             return
         for name in self._names(mode):
             self._call(name, mask)

@@ -46,10 +46,9 @@ class JointAction(ActionTerm):
         self._warn_of_joints_without_actuator()
         size = (env.num_envs, len(ids))
         self._processed_actions = torch.zeros(size, device=env.device)
-        self._scale, self._offset, self._low, self._high = torch.zeros(4, len(ids), device=env.device).unbind()
+        settings = torch.zeros(4, len(ids), device=env.device).unbind()
+        self._scale, self._offset, self._low, self._high = map(self.scratch, settings)
         self.set_cfg(cfg)
-
-    _state_exclude = ("_scale", "_offset", "_low", "_high")
 
     @property
     def action_dim(self) -> int:

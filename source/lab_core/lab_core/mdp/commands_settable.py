@@ -43,13 +43,11 @@ class SettableCommandTerm(CommandTerm):
     Subclasses draw into ``_command`` and name its components.
     """
 
-    _state_exclude = ("_drawn", "_fixed_row")
-
     def __init__(self, cfg: CommandTermCfg, env: Env, num_components: int) -> None:
         super().__init__(cfg, env)
         self._command = torch.zeros(env.num_envs, num_components, device=env.device)
-        self._drawn = torch.zeros_like(self._command)  # in use while a command is fixed
-        self._fixed_row = torch.zeros(num_components, device=env.device)
+        self._drawn = self.scratch(torch.zeros_like(self._command))  # in use while a command is fixed
+        self._fixed_row = self.scratch(torch.zeros(num_components, device=env.device))
         self._fixed: tuple[float, ...] | None = None
 
     @property

@@ -80,11 +80,9 @@ class SceneCfg:
 class Scene(Stateful, Mapping[str, Entity]):
     """The entities by name; ``scene["robot"]``."""
 
-    _state_exclude = ("physics",)
-
     def __init__(self, cfg: SceneCfg, physics: PhysicsBackend) -> None:
         self.cfg = cfg
-        self.physics = physics
+        self.physics = self.scratch(physics)
         self._entities = {name: entity.make_entity(name, physics) for name, entity in cfg.entities.items()}
         self.env_origins = physics.env_origins
         """(N, 3) origin of each environment in the world frame [m]."""

@@ -23,7 +23,5 @@ class SensorData(Stateful):
     environments that are reset; after a reset they show the new state.
     """
 
-    _state_exclude = ("warp",)
-
     warp: Any = None
     """The same buffers as Warp arrays under the same names, where the backend is built on Warp."""

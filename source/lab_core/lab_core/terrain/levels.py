@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -16,8 +14,6 @@ from lab_core.state import Stateful
 
 class TerrainLevels(Stateful):
     """Level (row) and type (column) of every environment, and the origin that follows from them."""
-
-    _state_exclude: ClassVar[tuple[str, ...]] = ("origins",)
 
     def __init__(
         self,
@@ -41,7 +37,7 @@ class TerrainLevels(Stateful):
             ValueError: ``origins`` has another shape.
         """
         device = generator.device
-        self.origins = torch.as_tensor(origins, dtype=torch.float32, device=device)
+        self.origins = self.scratch(torch.as_tensor(origins, dtype=torch.float32, device=device))
         """(rows, cols, 3) origin of each tile in the world frame [m]; constant."""
         if self.origins.dim() != 3 or self.origins.shape[2] != 3 or self.origins.numel() == 0:
             raise ValueError(f"origins must have shape (rows, cols, 3), got {tuple(self.origins.shape)}.")

@@ -51,8 +51,8 @@ def test_modes_are_applied_apart_and_in_order(env):
     manager.apply("startup")
     assert calls == [("b", [True] * N), ("a", [True] * N)]
     manager.apply("prestartup")
-    manager.apply("reset", mask=torch.tensor([False, True, False, False, False]), global_env_step_count=0)
-    manager.apply("reset", global_env_step_count=0)
+    manager.apply("reset", mask=torch.tensor([False, True, False, False, False]), step_count=0)
+    manager.apply("reset", step_count=0)
     assert calls[2:] == [("p", [True] * N), ("r", [False, True, False, False, False]), ("r", [True] * N)]
 
 
@@ -62,7 +62,7 @@ def test_modes_are_applied_apart_and_in_order(env):
         ({"mode": "intervall", "dt": 0.1}, "unknown event mode 'intervall'. Did you mean 'interval'"),
         ({"mode": "interval", "dt": 0.1, "mask": ALL}, "Interval events take no mask"),
         ({"mode": "interval"}, "Interval events need dt"),
-        ({"mode": "reset"}, "Reset events need global_env_step_count"),
+        ({"mode": "reset"}, "Reset events need step_count"),
     ],
 )
 def test_wrong_arguments(env, arguments, message):
@@ -192,12 +192,12 @@ def test_minimum_distance_between_resets_counts_per_environment(env):
     log = Log()
     manager = EventManager({"e": EventTermCfg(func=log, min_step_count_between_reset=10)}, env)
     only_first = torch.tensor([True, False, False, False, False])
-    manager.apply("reset", mask=only_first, global_env_step_count=0)
-    manager.apply("reset", mask=ALL, global_env_step_count=5)
-    manager.apply("reset", mask=ALL, global_env_step_count=9)
-    manager.apply("reset", mask=ALL, global_env_step_count=10)
-    manager.apply("reset", mask=ALL, global_env_step_count=14)
-    manager.apply("reset", mask=ALL, global_env_step_count=15)
+    manager.apply("reset", mask=only_first, step_count=0)
+    manager.apply("reset", mask=ALL, step_count=5)
+    manager.apply("reset", mask=ALL, step_count=9)
+    manager.apply("reset", mask=ALL, step_count=10)
+    manager.apply("reset", mask=ALL, step_count=14)
+    manager.apply("reset", mask=ALL, step_count=15)
     assert log.masks == [
         [True, False, False, False, False],
         [False, True, True, True, True],  # their first reset
@@ -211,19 +211,19 @@ def test_minimum_distance_between_resets_counts_per_environment(env):
 def test_minimum_distance_set_later_counts_from_the_last_action(env):
     log = Log()
     manager = EventManager({"e": EventTermCfg(func=log)}, env)
-    manager.apply("reset", mask=ALL, global_env_step_count=6)
+    manager.apply("reset", mask=ALL, step_count=6)
     cfg = manager.get_term_cfg("e")
     cfg.min_step_count_between_reset = 10
     manager.set_term_cfg("e", cfg)
-    manager.apply("reset", mask=ALL, global_env_step_count=7)
-    manager.apply("reset", mask=ALL, global_env_step_count=16)
+    manager.apply("reset", mask=ALL, step_count=7)
+    manager.apply("reset", mask=ALL, step_count=16)
     assert log.masks == [[True] * N, [False] * N, [True] * N]
 
 
 def test_state_continues_timers_and_distances(env):
     cfg = {"i": interval(Log(), 1.0, 2.0), "r": EventTermCfg(func=Log(), min_step_count_between_reset=10)}
     manager, other = EventManager(cfg, env), EventManager(cfg, env)
-    manager.apply("reset", global_env_step_count=3)
+    manager.apply("reset", step_count=3)
     other.load_state_dict(manager.state_dict())
     assert torch.equal(other._time_left["i"], manager._time_left["i"])
     assert other._last_step["r"].tolist() == [3] * N

@@ -42,7 +42,7 @@ def set_joints(env, position, velocity=(0.0, 0.0)) -> None:
 
 
 def run_event(env, func, mask=ALL, **params) -> None:
-    EventManager({"e": EventTermCfg(func=func, params=params)}, env).apply("reset", mask, global_env_step_count=0)
+    EventManager({"e": EventTermCfg(func=func, params=params)}, env).apply("reset", mask, step_count=0)
 
 
 # Rewards ----------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_joint_resets_write_selected_rows_and_joints_only(env, func):
 
 def test_positions_are_drawn_before_velocities_term_by_term(env):
     env.generator.manual_seed(1)
-    env.event_manager.apply("reset", global_env_step_count=1)
+    env.event_manager.apply("reset", step_count=1)
     env.generator.manual_seed(1)
     columns = [torch.rand(N, 1, generator=env.generator) for _ in range(4)]
     data, quarter = env.scene["robot"].data, math.pi / 4
@@ -235,7 +235,7 @@ def test_gains_start_from_the_defaults_each_time(env, operation, low, high):
     manager = EventManager({"gains": cfg}, env)
     stiffness = data.joint_stiffness.clone()
     for step in range(200):
-        manager.apply("reset", SOME, global_env_step_count=step)
+        manager.apply("reset", SOME, step_count=step)
         damping = data.joint_damping[SOME, 0]
         assert ((damping >= low) & (damping <= high)).all()
     assert data.joint_damping[~SOME].tolist() == [[10.0, 0.0]] * 3

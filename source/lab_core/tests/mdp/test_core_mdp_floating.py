@@ -50,7 +50,7 @@ def data_of(env) -> ArticulationData:
 
 
 def run_event(env, func, mask=ALL, **params) -> None:
-    EventManager({"e": EventTermCfg(func=func, params=params)}, env).apply("reset", mask, global_env_step_count=0)
+    EventManager({"e": EventTermCfg(func=func, params=params)}, env).apply("reset", mask, step_count=0)
 
 
 # Observations, rewards, terminations ------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def event(env, func, **params) -> EventManager:
 
 
 def run(env, func, mask=ALL, **params) -> None:
-    event(env, func, **params).apply("reset", mask, global_env_step_count=0)
+    event(env, func, **params).apply("reset", mask, step_count=0)
 
 
 def check_uniform(values: torch.Tensor, low: float, high: float) -> None:
@@ -197,11 +197,11 @@ def test_draws_never_accumulate(env, name):
     field, low, high = BUFFERS[name]
     manager = event(env, func, **params)
     for _ in range(50):
-        manager.apply("reset", ALL, global_env_step_count=0)
+        manager.apply("reset", ALL, step_count=0)
     first = getattr(data_of(env), field).reshape(N, -1)[:, 0]
     check_uniform(first, low, high)
     manager.set_term_cfg("event", EventTermCfg(func=func, params=params))
-    manager.apply("reset", ALL, global_env_step_count=0)
+    manager.apply("reset", ALL, step_count=0)
     check_uniform(getattr(data_of(env), field).reshape(N, -1)[:, 0], low, high)
 
 

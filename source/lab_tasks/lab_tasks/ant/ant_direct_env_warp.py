@@ -24,7 +24,6 @@ class AntDirectEnvWarp(DirectRLEnvWarp):
 
     cfg: AntDirectEnvCfg
     log_names = ("Metrics/success_rate",)
-    _state_exclude = ("_survived",)
 
     def _setup(self) -> None:
         self.data = self.scene["robot"].data.warp
@@ -36,7 +35,7 @@ class AntDirectEnvWarp(DirectRLEnvWarp):
         self.target = wp.vec2(self.cfg.target_pos[0], self.cfg.target_pos[1])
         self._last_position = torch.zeros(self.num_envs, 2, device=self.device)
         self._last_position_wp = wp.from_torch(self._last_position, dtype=wp.vec2)
-        self._survived = torch.zeros(self.num_envs, 1, device=self.device)
+        self._survived = self.scratch(torch.zeros(self.num_envs, 1, device=self.device))
         self._survived_wp = wp.from_torch(self._survived)
 
     def _apply_actions(self) -> None:

@@ -24,7 +24,6 @@ class CartpoleDirectEnvWarp(DirectRLEnvWarp):
 
     cfg: CartpoleDirectEnvCfg
     log_names = ("Metrics/success_rate",)
-    _state_exclude = ("_survived",)
 
     def _setup(self) -> None:
         robot = self.scene["robot"]
@@ -33,7 +32,7 @@ class CartpoleDirectEnvWarp(DirectRLEnvWarp):
         self.cart_joint, self.pole_joint = (SceneEntityCfg("robot", joint_names=name) for name in (CART, POLE))
         for joint in (self.cart_joint, self.pole_joint):
             joint.resolve(self.scene)
-        self._survived = torch.zeros(self.num_envs, 1, device=self.device)
+        self._survived = self.scratch(torch.zeros(self.num_envs, 1, device=self.device))
         self._survived_wp = wp.from_torch(self._survived)
 
     def _apply_actions(self) -> None:

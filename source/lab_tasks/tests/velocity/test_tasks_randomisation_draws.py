@@ -46,7 +46,7 @@ def env() -> SimpleNamespace:
 def run(env, func, times: int = 1, **params) -> ArticulationData:
     manager = EventManager({"event": EventTermCfg(func=func, params=params)}, env)
     for _ in range(times):
-        manager.apply("reset", ALL, global_env_step_count=0)
+        manager.apply("reset", ALL, step_count=0)
     return env.scene["robot"].data
 
 

@@ -50,7 +50,6 @@ class DirectRLEnvWarp(WarpRLEnv, RLEnv):
     """Configuration in use, of the class whose twin this is."""
     log_names: ClassVar[tuple[str, ...]] = ()
     """Names of the values that :meth:`_reset_buffers` logs."""
-    _state_exclude = ("_given", "_rows", "_is_time_out", "_end", "reset_terminated", "reset_time_outs", "reset_buf")
 
     def _load_managers(self) -> None:
         cfg, device = self.cfg, self.device
@@ -61,17 +60,17 @@ class DirectRLEnvWarp(WarpRLEnv, RLEnv):
 
         self.actions = torch.zeros(self.num_envs, width, device=device)
         self.prev_actions = torch.zeros_like(self.actions)
-        self._given = torch.zeros_like(self.actions)
+        self._given = self.scratch(torch.zeros_like(self.actions))
         columns = {"action": slice(0, width)}
         self._action_check = FiniteActionCheck(self.num_envs, columns, width, device)
-        self._flags, self._rows = flags(4, self.num_envs), flags(2, self.num_envs)
-        self.reset_terminated, self.reset_time_outs, self.reset_buf, _ = self._flags.unbind()
-        self._is_time_out = torch.tensor([False, True], device=device)
+        self._flags, self._rows = flags(4, self.num_envs), self.scratch(flags(2, self.num_envs))
+        self.reset_terminated, self.reset_time_outs, self.reset_buf = map(self.scratch, self._flags[:3])
+        self._is_time_out = self.scratch(torch.tensor([False, True], device=device))
         self._dones, self._last_dones = flags(self.num_envs, 3), flags(self.num_envs, 3)
         self._now = torch.zeros(self.num_envs, cfg.num_observations, device=device)
-        self._end = torch.zeros_like(self._now)
+        self._end = self.scratch(torch.zeros_like(self._now))
         self._observations = {"policy": self._now}
-        self.final_obs_buf = {"policy": self._end} if cfg.compute_final_obs else {}
+        self._latest.final_obs = {"policy": self._end} if cfg.compute_final_obs else {}
         self._log_slots, _ = self.log.reserve(self.log_names)
         self.warp = DirectEnvArrays(
             **vars(self.warp),

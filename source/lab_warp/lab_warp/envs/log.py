@@ -19,8 +19,6 @@ class WarpEpisodeLog(EpisodeLog):
     Slots must not move, so their number is limited.
     """
 
-    _state_exclude = ("_buffer", "_extra")
-
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
         self._buffer = torch.zeros(_CAPACITY, device=device)

@@ -40,8 +40,8 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         self.curriculum_manager = CurriculumManagerWarp(cfg.curriculum, self)
         self.metrics_manager = MetricsManagerWarp(cfg.metrics, self)
         self._observations = self.observation_manager.now
-        self.final_obs_buf = self.observation_manager.end if cfg.compute_final_obs else {}
-        self.reward_buf = self.reward_manager.reward
+        self._latest.final_obs = self.observation_manager.end if cfg.compute_final_obs else {}
+        self.reward_buf = self.scratch(self.reward_manager.reward)
         dones = self.termination_manager
         self.reset_terminated, self.reset_time_outs, self.reset_buf = dones.terminated, dones.time_outs, dones.dones
         self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)

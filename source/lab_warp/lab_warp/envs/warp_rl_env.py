@@ -44,7 +44,6 @@ class WarpRLEnv(RLEnv):
 
     event_manager: EventManagerWarp
     log: WarpEpisodeLog
-    _state_exclude = ("warp", "rng", "_reset", "reset_count", "_steps_on_device", "_replaced")
 
     # Construction -------------------------------------------------------------------------------------------------
 
@@ -58,9 +57,9 @@ class WarpRLEnv(RLEnv):
         self.rng = WarpRng(self.num_envs, self.wp_device, make_generator(self.seed, stream="warp").initial_seed())
         self.rng_state = wp.to_torch(self.rng.state.view(wp.int32))
         self.rng_global_state = wp.to_torch(self.rng.global_state.view(wp.int32))
-        self.reset_count = torch.zeros(1, dtype=torch.int32, device=self.device)
+        self.reset_count = self.scratch(torch.zeros(1, dtype=torch.int32, device=self.device))
         """(1,) environments that are being reset."""
-        self._steps_on_device = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self._steps_on_device = self.scratch(torch.zeros(1, dtype=torch.int64, device=self.device))
         self.warp = EnvArrays(
             rng=self.rng.state,
             episode_length=wp.from_torch(self.episode_length_buf),
@@ -71,11 +70,11 @@ class WarpRLEnv(RLEnv):
             reset_count=wp.from_torch(self.reset_count),
             step_count=wp.from_torch(self._steps_on_device),
         )
-        self._reset = Shared(self.warp.reset_mask, self.reset_mask)
+        self._reset = self.scratch(Shared(self.warp.reset_mask, self.reset_mask))
         self.log = WarpEpisodeLog(self.device)
         self._pending_capture = ""
         self._has_run: set[str] = set()
-        self._replaced: list[object] = []
+        self._replaced: list[object] = self.scratch([])
         self._changes: list[Callable[[], None]] = []
         self.physics.rebuild_callbacks.append(lambda: self.request_capture("the physics was rebuilt"))
 
@@ -98,7 +97,7 @@ class WarpRLEnv(RLEnv):
             if self._pending_capture:
                 self._drop_graphs()
             self.recorder_manager.begin_step()
-            self._reset_ids = None
+            self._latest.reset_ids = None
             self._step_count += 1  # now, for what runs between graphs; the device counts after the physics
             with self._first_run("the step"):
                 self._step()
@@ -119,7 +118,7 @@ class WarpRLEnv(RLEnv):
             extras["time_outs"] = cut_off
         extras["reset_count"] = self.reset_count.long().squeeze(0)
         extras["log"] = self.log.values()
-        self.extras = extras
+        self._latest.extras = extras
         return copy_observations(self._observations), self.reward_buf.clone(), terminated, truncated, extras
 
     @captured
@@ -221,7 +220,7 @@ class WarpRLEnv(RLEnv):
                 self._observe_reset_stage()
             self._make_changes()
             write_observations(self._observations, before, ~mask)
-        self.extras = {"log": self.log.values()}
+        self._latest.extras = {"log": self.log.values()}
         return self.get_observations(), self.extras
 
     def _seed(self, seed: int) -> None:

@@ -42,10 +42,9 @@ class JointActionWarp(JointAction):
     """Buffer of the articulation that the action drives."""
     _default_values: ClassVar[str] = "default_joint_pos"
     """Buffer that is added where the configuration has ``use_default_offset``."""
-    _state_exclude = ("_adds_default",)
 
     def __init__(self, cfg: JointActionCfg, env: WarpEnv) -> None:
-        self._adds_default = torch.zeros(1, dtype=torch.bool, device=env.device)
+        self._adds_default = self.scratch(torch.zeros(1, dtype=torch.bool, device=env.device))
         super().__init__(cfg, env)
         self._arrays = share(JointActionArrays, self)
 

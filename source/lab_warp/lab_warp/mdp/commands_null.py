@@ -32,10 +32,9 @@ class NullCommandWarp(mdp.NullCommand):
     """``warp.command`` is (N, 0) float32."""
 
     _env: WarpEnv
-    _state_exclude = ("_time_range",)
 
     def __init__(self, cfg: NullCommandCfg, env: WarpEnv) -> None:
-        self._time_range = torch.zeros(2, device=env.device)
+        self._time_range = self.scratch(torch.zeros(2, device=env.device))
         super().__init__(cfg, env)
         self.set_cfg(cfg)
         self.warp = share(CommandArrays, self)

@@ -28,15 +28,12 @@ class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
 
     _env: WarpEnv
     _settings = ("heading_command", "heading_control_stiffness", "rel_heading_envs", "rel_standing_envs")
-    _state_exclude = ("_ranges", "_is_fixed", *(f"_{name}" for name in _settings))
 
     def __init__(self, cfg: UniformVelocityCommandCfg, env: WarpEnv) -> None:
-        self._ranges = torch.zeros(kernels.NUM_RANGES, 2, device=env.device)
-        self._is_fixed = torch.zeros(1, dtype=torch.bool, device=env.device)
-        self._heading_command = torch.zeros(1, dtype=torch.bool, device=env.device)
-        self._heading_control_stiffness, self._rel_heading_envs, self._rel_standing_envs = torch.zeros(
-            3, 1, device=env.device
-        ).unbind()
+        numbers, flags = torch.zeros(3, 1, device=env.device), torch.zeros(2, 1, dtype=torch.bool, device=env.device)
+        self._ranges = self.scratch(torch.zeros(kernels.NUM_RANGES, 2, device=env.device))
+        self._is_fixed, self._heading_command = map(self.scratch, flags)
+        self._heading_control_stiffness, self._rel_heading_envs, self._rel_standing_envs = map(self.scratch, numbers)
         super().__init__(cfg, env)
         self.warp = share(CommandArrays, self)
         self._arrays = kernels.VelocityCommands()

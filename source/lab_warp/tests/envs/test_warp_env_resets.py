@@ -169,7 +169,7 @@ def test_a_reset_touches_no_row_of_other_environments():
 
     owners = {"env": env, "robot": _tensors(env.scene["robot"].data)}
     changed = check_masked_reset(owners, reset, N)
-    assert {"env.episode_length_buf", "env.rng_state", "env.action_manager.action"} <= changed
+    assert {"env._episode_length_buf", "env.rng_state", "env.action_manager.action"} <= changed
 
 
 def _tensors(data: Any) -> dict[str, torch.Tensor]:
