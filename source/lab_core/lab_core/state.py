@@ -8,9 +8,9 @@ A class that owns state derives from :class:`Stateful`. Its state is found, not 
 - plain Python attributes (counters, flags, lists of numbers) named in the class attribute ``_state_fields``.
 
 What is no state, such as intermediate results and constants, is declared where it is made, by
-:meth:`Stateful.scratch`. What nobody declares is saved. Other objects (configurations, simulator handles) are never
-entered, nor are ``env`` and ``_env``, so that a term's state does not lead up to the whole environment. Two attributes
-that share memory are saved twice and loaded twice, which does no harm.
+:meth:`Stateful.scratch`. What nobody declares is saved. Other objects (configurations, simulator handles, Warp arrays)
+are never entered, nor is a :class:`StateRoot` from another object, so that a term's state does not lead up to the whole
+environment. Two attributes that share memory are saved twice and loaded twice, which does no harm.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from torch import Tensor
 from lab_core.errors import LabError
 
 _T = TypeVar("_T")
-_UPWARDS = ("env", "_env")
-"""Attributes that lead from a part to the whole environment."""
 _SCRATCH = "_scratch_values"
 """Attribute that holds what :meth:`Stateful.scratch` was given: the values, so that copies keep their meaning."""
 
@@ -93,11 +91,11 @@ class Stateful:
     def _state_items(self) -> Iterable[tuple[str, Any]]:
         """Attributes to search for state. Extend it for state that is no attribute, such as views of foreign memory."""
         scratch = {id(value) for value in vars(self).get(_SCRATCH, ())}
-        return [
-            (name, value)
-            for name, value in vars(self).items()
-            if name not in (_SCRATCH, *_UPWARDS) and id(value) not in scratch
-        ]
+        return [(name, value) for name, value in vars(self).items() if name != _SCRATCH and id(value) not in scratch]
+
+
+class StateRoot(Stateful):
+    """Owner of a whole state, such as an environment or its physics: who holds one only refers to it."""
 
 
 @contextmanager
@@ -138,11 +136,13 @@ _Leaf: TypeAlias = Tensor | torch.Generator | _Field
 def _walk(root: Any) -> Iterator[tuple[str, _Leaf]]:
     seen: dict[int, Any] = {}  # holds what it has seen, so that no id is used again during the walk
 
-    def visit(path: str, value: Any) -> Iterator[tuple[str, _Leaf]]:
+    def visit(path: str, value: Any, is_held: bool) -> Iterator[tuple[str, _Leaf]]:
         if isinstance(value, (Tensor, torch.Generator)):
             yield path, value
             return
         if not isinstance(value, (Stateful, torch.nn.Module, list, tuple, dict)) or id(value) in seen:
+            return
+        if is_held and isinstance(value, StateRoot):
             return
         seen[id(value)] = value
         children: Iterable[tuple[Any, Any]]
@@ -150,6 +150,7 @@ def _walk(root: Any) -> Iterator[tuple[str, _Leaf]]:
             for name in _state_fields(type(value)):
                 yield _join(path, name), _Field(value, name)
             children = value._state_items()
+            is_held = True
         elif isinstance(value, torch.nn.Module):
             children = [*value.named_parameters(), *value.named_buffers()]
         elif isinstance(value, dict):
@@ -157,9 +158,9 @@ def _walk(root: Any) -> Iterator[tuple[str, _Leaf]]:
         else:
             children = enumerate(value)
         for name, child in children:
-            yield from visit(_join(path, name), child)
+            yield from visit(_join(path, name), child, is_held)
 
-    return visit("", root)
+    return visit("", root, False)
 
 
 def _join(path: str, name: Any) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import types
 
 import pytest
 import torch
 
-from lab_core.state import StateError, Stateful, named_tensors
+from lab_core.state import StateError, Stateful, StateRoot, named_tensors
 
 
 class Timer(Stateful):
@@ -21,7 +22,7 @@ class Timer(Stateful):
         self.ignored = 5
 
 
-class Manager(Stateful):
+class Manager(StateRoot):
     _state_fields = ("step",)
 
     def __init__(self):
@@ -32,6 +33,7 @@ class Manager(Stateful):
         self.norm = torch.nn.BatchNorm1d(2)
         self.rows = self.scratch(torch.zeros(4))
         self.parent = self
+        self.latest = types.SimpleNamespace(rows=torch.zeros(2))
         self.step = 0
         self.config = object()
 
@@ -67,7 +69,24 @@ def test_a_term_does_not_lead_up_to_its_environment():
     assert set(Manager().terms["push"].state_dict()) == {"count", "ranges", "time_left"}
 
 
+def test_a_root_is_entered_where_the_walk_begins_and_from_no_other_object():
+    class Holder(Stateful):
+        def __init__(self, manager: Manager):
+            self.manager = manager
+            self.managers = {"one": manager, "more": [manager]}
+            self.left = torch.zeros(1)
+
+    manager = Manager()
+    assert set(Holder(manager).state_dict()) == {"left"}
+    assert {f"env.{name}" for name in named_tensors(manager)} == set(named_tensors({"env": manager}))
+
+
 class Worker(Stateful):
+    class Part(Stateful):
+        def __init__(self):
+            self.declared = self.scratch([torch.zeros(1)])
+            self.forgotten = [torch.zeros(1)]
+
     _state_fields = ("count",)
 
     def __init__(self):
@@ -76,11 +95,15 @@ class Worker(Stateful):
         self.helper = self.scratch(Timer())
         self.first, self.second = self.scratch(torch.zeros(1)), self.scratch(torch.zeros(1))
         self.kept = {"a": torch.zeros(2), "b": torch.zeros(2)}
+        self.deep = {"inner": [Worker.Part(), Worker.Part()]}
         self.inner = Timer()
         self.count = 0
 
 
-_WORKER = {"count", "kept.a", "kept.b", "inner.count", "inner.ranges", "inner.time_left"}
+_WORKER = {
+    *("count", "kept.a", "kept.b", "inner.count", "inner.ranges", "inner.time_left"),
+    *("deep.inner.0.forgotten.0", "deep.inner.1.forgotten.0"),
+}
 
 
 def test_scratch_is_left_out_of_the_state_and_what_nobody_declared_is_in_it():

@@ -20,7 +20,7 @@ from lab_core.names import UnknownNameError
 from lab_core.physics import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
 from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.seeding import make_generator
-from lab_core.state import Stateful
+from lab_core.state import StateRoot
 from lab_newton import mask_kernels
 from lab_newton.actuators.entity_actuators import EntityActuators
 from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
-class NewtonBackend(Stateful, PhysicsBackend):
+class NewtonBackend(StateRoot, PhysicsBackend):
     """Steps all worlds with a Newton solver; ``step``, ``reset`` and ``forward`` are recorded graphs.
 
     Every world is built at the origin. The order of joints and bodies is that of the model file, depth first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +28,7 @@ from lab_core.recorder import RecorderHooks, RecorderManager
 from lab_core.registry import backend_class
 from lab_core.scene import Scene
 from lab_core.seeding import make_generator, seed_everything
-from lab_core.state import Stateful, lasting_tensors
+from lab_core.state import StateRoot, lasting_tensors
 
 
 @dataclass
@@ -44,7 +44,7 @@ class LatestStep:
     extras: dict[str, Any] = field(default_factory=dict)
 
 
-class RLEnv(VectorEnv, Stateful, ABC):
+class RLEnv(VectorEnv, StateRoot, ABC):
     """N environments that are stepped and reset together, with same-step autoreset.
 
     Everything that selects environments is a bool mask (N,). Buffers keep their addresses; what :meth:`step` and
@@ -79,9 +79,8 @@ class RLEnv(VectorEnv, Stateful, ABC):
             terrain.seed = self.seed
         self.render_mode = "rgb_array"
 
-        make_physics = backend_class(cfg.physics.backend)
-        self.physics: PhysicsBackend = self.scratch(  # it saves its state itself
-            make_physics(self.cfg.physics, self.cfg.scene, self.num_envs, self.device)
+        self.physics: PhysicsBackend = backend_class(cfg.physics.backend)(
+            self.cfg.physics, self.cfg.scene, self.num_envs, self.device
         )
         self.physics.seed(self.seed)
         self.scene = Scene(self.cfg.scene, self.physics)
@@ -96,7 +95,7 @@ class RLEnv(VectorEnv, Stateful, ABC):
             return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
 
         self._step_count = 0
-        self._episode_length_buf = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
+        self._episode_length = self.scratch(torch.zeros(self.num_envs, dtype=torch.int64, device=self.device))
         self.reset_buf, self.reset_terminated, self.reset_time_outs = flags(), flags(), flags()
         self.reward_buf = self.scratch(torch.zeros(self.num_envs, device=self.device))
         self._latest = LatestStep()
@@ -154,11 +153,11 @@ class RLEnv(VectorEnv, Stateful, ABC):
     @property
     def episode_length_buf(self) -> torch.Tensor:
         """(N,) int64 steps since the last reset. Assigning copies into the buffer, whose address graphs hold."""
-        return self._episode_length_buf
+        return self._episode_length
 
     @episode_length_buf.setter
     def episode_length_buf(self, value: torch.Tensor) -> None:
-        self._episode_length_buf.copy_(value)
+        self._episode_length.copy_(value)
 
     @property
     def extras(self) -> dict[str, Any]:
@@ -322,6 +321,9 @@ class RLEnv(VectorEnv, Stateful, ABC):
             self._step_physics()
 
     # State, pictures, end ------------------------------------------------------------------------------------------
+
+    def _state_items(self) -> Iterable[tuple[str, Any]]:
+        return [*super()._state_items(), ("episode_length_buf", self.episode_length_buf)]
 
     def state_dict(self) -> dict[str, Any]:
         """Returns all state that decides the future: physics, managers, counters and random generator."""

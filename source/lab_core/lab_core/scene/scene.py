@@ -82,7 +82,7 @@ class Scene(Stateful, Mapping[str, Entity]):
 
     def __init__(self, cfg: SceneCfg, physics: PhysicsBackend) -> None:
         self.cfg = cfg
-        self.physics = self.scratch(physics)
+        self.physics = physics
         self._entities = {name: entity.make_entity(name, physics) for name, entity in cfg.entities.items()}
         self.env_origins = physics.env_origins
         """(N, 3) origin of each environment in the world frame [m]."""

@@ -302,6 +302,17 @@ def test_stored_state_continues_bit_for_bit():
     assert all(torch.equal(a, b) for a, b in zip(rollout(fresh, 80), expected, strict=True))
 
 
+def test_what_a_step_makes_anew_is_no_state():
+    env = make()
+    env.step(torch.zeros(8, 1))
+    env.reset_ids()
+    own = {name for name in env.state_dict()["environment"] if "manager" not in name}
+    assert own == {
+        *("step_count", "generator", "episode_length_buf", "log.stored_values", "scene.env_origins"),
+        *("reset_buf", "reset_terminated", "reset_time_outs", "_observations.policy"),
+    }
+
+
 def test_a_run_goes_on_bit_for_bit_after_a_curriculum_changed_a_term():
     """The change draws new timers, which must not replace those that were stored."""
 

@@ -59,7 +59,7 @@ class WarpRLEnv(RLEnv):
         self.rng_global_state = wp.to_torch(self.rng.global_state.view(wp.int32))
         self.reset_count = self.scratch(torch.zeros(1, dtype=torch.int32, device=self.device))
         """(1,) environments that are being reset."""
-        self._steps_on_device = self.scratch(torch.zeros(1, dtype=torch.int64, device=self.device))
+        self._step_count_array = self.scratch(torch.zeros(1, dtype=torch.int64, device=self.device))
         self.warp = EnvArrays(
             rng=self.rng.state,
             episode_length=wp.from_torch(self.episode_length_buf),
@@ -68,7 +68,7 @@ class WarpRLEnv(RLEnv):
             non_finite=wp.from_torch(self.physics.non_finite),
             reset_mask=wp.from_torch(self.reset_mask),
             reset_count=wp.from_torch(self.reset_count),
-            step_count=wp.from_torch(self._steps_on_device),
+            step_count=wp.from_torch(self._step_count_array),
         )
         self._reset = self.scratch(Shared(self.warp.reset_mask, self.reset_mask))
         self.log = WarpEpisodeLog(self.device)
@@ -84,7 +84,7 @@ class WarpRLEnv(RLEnv):
     @RLEnv.step_count.setter
     def step_count(self, count: int) -> None:
         self._step_count = count
-        self._steps_on_device.fill_(count)
+        self._step_count_array.fill_(count)
 
     # Step and reset -----------------------------------------------------------------------------------------------
 

@@ -169,7 +169,7 @@ def test_a_reset_touches_no_row_of_other_environments():
 
     owners = {"env": env, "robot": _tensors(env.scene["robot"].data)}
     changed = check_masked_reset(owners, reset, N)
-    assert {"env._episode_length_buf", "env.rng_state", "env.action_manager.action"} <= changed
+    assert {"env.episode_length_buf", "env.rng_state", "env.action_manager.action"} <= changed
 
 
 def _tensors(data: Any) -> dict[str, torch.Tensor]:
@@ -308,6 +308,17 @@ def test_a_saved_state_continues_bit_for_bit_in_a_new_environment(device):
     assert_same_results(given + rollout(second, 20, seed=2, scale=3.0), expected)
     assert second.step_count == 30
     assert second.warp.step_count.numpy().item() == 30
+
+
+def test_what_kernels_and_graphs_hold_beside_the_state_is_not_saved(device):
+    env = make(device=device)
+    env.step(torch.zeros(env.num_envs, 1, device=device))
+    env.request_capture("a test", replaced=torch.zeros(3))
+    own = {name for name in env.state_dict()["environment"] if "manager" not in name}
+    assert own == {
+        *("step_count", "generator", "rng_state", "rng_global_state", "episode_length_buf", "log.stored_values"),
+        *("scene.env_origins", "reset_buf", "reset_terminated", "reset_time_outs", "_observations.policy"),
+    }
 
 
 def test_torch_and_warp_agree_where_nothing_is_left_to_chance():
