@@ -17,10 +17,10 @@ def register_gymnasium_ids() -> None:
     """Register every task id with gymnasium, once. Imports no task."""
     for task_id in task_ids():
         if task_id not in gymnasium.registry:
-            gymnasium.register(task_id, vector_entry_point=f"{__name__}:make_env", kwargs={"task_id": task_id})
+            gymnasium.register(task_id, vector_entry_point=f"{__name__}:make_task_env", kwargs={"task_id": task_id})
 
 
-def make_env(
+def make_task_env(
     task_id: str,
     num_envs: int,
     *,
@@ -30,7 +30,7 @@ def make_env(
     play: bool = False,
     frontend: str = "torch",
 ) -> VectorEnv:
-    """Build the environment of a task; what ``gymnasium.make_vec(task_id, num_envs, ...)`` calls.
+    """Returns the environment of a task; what ``gymnasium.make_vec(task_id, num_envs, ...)`` calls.
 
     Args:
         task_id: one of ``lab_core.registry.task_ids()``.
@@ -39,9 +39,12 @@ def make_env(
         device: torch name, e.g. ``cpu`` or ``cuda:0``; default the first GPU, else the CPU.
         cfg: a ready environment config instead of the task's own; it is copied.
         play: the task's config for watching (ignored with ``cfg``).
-        frontend: what runs the config; see ``lab_core.envs.make_env``.
+        frontend: what runs the config; see :func:`lab_core.envs.make_env`.
 
-    Raises ``UnknownTaskError``, ``PluginError``, ``ConfigError`` or ``IncompleteConfigError``.
+    Raises:
+        UnknownTaskError: there is no such task.
+        PluginError: the package of the task or of the front end is broken.
+        ConfigError: no installed package brings the front end, or a setting is missing or impossible.
     """
     from lab_core.envs import make_env
 
