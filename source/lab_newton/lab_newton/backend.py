@@ -22,13 +22,12 @@ from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.seeding import make_generator
 from lab_core.state import StateRoot
 from lab_newton import mask_kernels
-from lab_newton.actuators.entity_actuators import EntityActuators
+from lab_newton.actuators import EntityActuators
 from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
 from lab_newton.config import NewtonCfg
 from lab_newton.model import build_model
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
-from lab_newton.state import health_kernels
-from lab_newton.state.entity import Entity
+from lab_newton.state import NewtonEntity, health_kernels, make_entity
 from lab_newton.state.traces import SubstepTraces
 from lab_newton.state.wrench import ExternalWrench
 from lab_newton.terrain import Ground
@@ -66,7 +65,9 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._non_finite = wp.from_torch(self.non_finite)
         self._env_origins = wp.from_torch(self.env_origins, dtype=wp.vec3)
         self._ground = Ground(scene, self.terrain, cfg.terrain, self._device)
-        self._entities: dict[str, Entity] = {}
+        self._entities: dict[str, NewtonEntity] = {
+            name: make_entity(entity, name, num_envs, self._device) for name, entity in scene.entities.items()
+        }
         self._notices: dict[str, CapturedStage] = {}
         self._sensors: dict[str, Sensor] = {}
         with wp.ScopedDevice(self._device):
@@ -263,14 +264,16 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._build()
 
     def _build(self) -> None:
-        self._model, layouts = build_model(
-            self._scene, self._cfg.gravity, self.num_envs, self._device, self._ground, self._cfg.solver.prepare
+        self._model = build_model(
+            self._scene,
+            self._entities,
+            self._cfg.gravity,
+            self.num_envs,
+            self._device,
+            self._ground,
+            self._cfg.solver.prepare,
         )
-        for name, layout in layouts.items():
-            if name not in self._entities:
-                cfg = self._scene.entities[name]
-                self._entities[name] = Entity(name, cfg, layout, self.num_envs, self._device)
-                self.entities[name] = self._entities[name].data
+        self.entities.update({name: entity.data for name, entity in self._entities.items()})
         with wp.ScopedDevice(self._device):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
             self.solver = self._cfg.solver.build(self._model, self._cfg, self._scene)

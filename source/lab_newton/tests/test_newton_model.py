@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import newton
 import pytest
 import warp as wp
 from newton.solvers import SolverMuJoCo
@@ -12,7 +13,9 @@ from newton.solvers import SolverMuJoCo
 from lab_core.errors import ConfigError
 from lab_core.scene import SceneCfg
 from lab_newton import MuJoCoSolverCfg
-from lab_newton.model import asset_path, build_model
+from lab_newton.model import build_model
+from lab_newton.model_files import asset_path
+from lab_newton.state import EntityLayout, make_entity
 from lab_newton.terrain import Ground
 
 PREPARE = MuJoCoSolverCfg().prepare
@@ -23,6 +26,14 @@ def mjcf(body: str, rest: str = "") -> str:
     return f'<mujoco model="m"><worldbody>{body}</worldbody>{rest}</mujoco>'
 
 
+def build_scene(scene: SceneCfg) -> tuple[newton.Model, dict[str, EntityLayout]]:
+    device = wp.get_device("cpu")
+    entities = {name: make_entity(cfg, name, 1, device) for name, cfg in scene.entities.items()}
+    ground = Ground(scene, None, "mesh", device)
+    model = build_model(scene, entities, (0.0, 0.0, -9.81), 1, device, ground, MuJoCoSolverCfg().prepare)
+    return model, {name: entity.layout for name, entity in entities.items()}
+
+
 @pytest.fixture
 def build(tmp_path: Path, rover_cfg):
     """Builds one world of a robot whose model file has the given text."""
@@ -31,10 +42,7 @@ def build(tmp_path: Path, rover_cfg):
         file = tmp_path / f"robot{suffix}"
         file.write_text(text)
         scene = SceneCfg(entities={"robot": replace(rover_cfg, asset=str(file), actuators={}, **settings)})
-        device = wp.get_device("cpu")
-        return build_model(
-            scene, (0.0, 0.0, -9.81), 1, device, Ground(scene, None, "mesh", device), MuJoCoSolverCfg().prepare
-        )
+        return build_scene(scene)
 
     return build
 
@@ -106,16 +114,8 @@ def test_two_robots_in_one_file_are_refused(build):
 
 
 def test_an_empty_scene_is_refused():
-    device = wp.get_device("cpu")
     with pytest.raises(ConfigError, match="scene.entities is empty"):
-        build_model(
-            SceneCfg(),
-            (0.0, 0.0, -9.81),
-            1,
-            device,
-            Ground(SceneCfg(), None, "mesh", device),
-            MuJoCoSolverCfg().prepare,
-        )
+        build_scene(SceneCfg())
 
 
 def test_options_of_the_file_do_not_change_the_world(build):

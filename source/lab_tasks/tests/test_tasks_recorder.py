@@ -31,7 +31,7 @@ from lab_core.registry import get_task
 from lab_core.rollouts import build_replay_env, replay_episodes
 from lab_core.scene import IdealPDActuatorCfg, LSTMActuatorCfg
 from lab_newton.backend import NewtonBackend
-from lab_newton.state import Entity
+from lab_newton.state import NewtonArticulation
 from lab_warp.envs import WarpRLEnv
 from lab_warp.testing import step_report
 
@@ -294,8 +294,8 @@ def test_the_recorded_effort_entered_the_solver():
 def test_mutation_an_effort_copied_behind_the_solver_is_noticed(monkeypatch):
     """Eagerly, with the copy moved behind the solver step, where the effort of the new state is read."""
     monkeypatch.setenv("LAB_CAPTURE", "0")
-    solve, read_effort = NewtonBackend._solve, Entity.read_effort
-    monkeypatch.setattr(Entity, "read_effort", lambda self, control: None)
+    solve, read_effort = NewtonBackend._solve, NewtonArticulation.read_effort
+    monkeypatch.setattr(NewtonArticulation, "read_effort", lambda self, control: None)
 
     def late(self, is_last: bool) -> None:
         solve(self, is_last)

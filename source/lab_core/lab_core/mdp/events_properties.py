@@ -19,7 +19,6 @@ from lab_core.managers.checks import check_range
 from lab_core.managers.selections import Indices
 from lab_core.masks import masked_copy_
 from lab_core.sampling import gaussian, log_uniform, uniform
-from lab_core.scene import IdealPDActuatorCfg
 
 _ROBOT = SceneEntityCfg("robot")
 Operation = Literal["add", "scale", "abs"]
@@ -171,7 +170,7 @@ class randomize_actuator_gains(_PropertyEvent):
         operation: see :data:`Operation`.
 
     Raises:
-        TermError: a selected joint is driven by a network, which has no gains.
+        TermError: a selected joint is driven by an actuator without the gain, such as a network.
     """
 
     def __init__(self, cfg: EventTermCfg, env: Env) -> None:
@@ -179,12 +178,16 @@ class randomize_actuator_gains(_PropertyEvent):
         asset_cfg = cfg.params["asset_cfg"]
         entity = env.scene[asset_cfg.name]
         selected = {entity.joint_names[joint] for joint in asset_cfg.joint_index.tolist()}
+        drawn = [gain for gain in ("stiffness", "damping") if cfg.params[f"{gain}_distribution_params"] is not None]
         for group, actuator in entity.cfg.actuators.items():
             driven = {entity.joint_names[joint] for joint in entity.find_joints(actuator.joint_names)} & selected
-            if driven and not isinstance(actuator, IdealPDActuatorCfg):
+            parameters = actuator.joint_parameters()
+            missing = [gain for gain in drawn if f"joint_{gain}" not in parameters]
+            if driven and missing:
                 raise TermError(
-                    f"actuators[{group!r}] of {asset_cfg.name!r} is a {type(actuator).__name__}, which has no gains, "
-                    f"and drives {', '.join(sorted(driven))}. Leave these joints out with asset_cfg.joint_names."
+                    f"actuators[{group!r}] of {asset_cfg.name!r} is a {type(actuator).__name__}, which has no "
+                    f"{' and no '.join(missing)}, and drives {', '.join(sorted(driven))}. "
+                    "Leave these joints out with asset_cfg.joint_names."
                 )
 
     def __call__(

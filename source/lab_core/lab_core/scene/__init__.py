@@ -5,8 +5,10 @@ from lab_core.scene.actuators import (
     DCMotorActuatorCfg,
     IdealPDActuatorCfg,
     LSTMActuatorCfg,
+    MotorCurveCfg,
     RemotizedPDActuatorCfg,
     clip_to_motor_curve,
+    require_number,
 )
 from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialStateCfg
 from lab_core.scene.articulation_data import ArticulationData
@@ -33,6 +35,7 @@ __all__ = [
     "InitialStateCfg",
     "Kind",
     "LSTMActuatorCfg",
+    "MotorCurveCfg",
     "Notice",
     "RemotizedPDActuatorCfg",
     "Role",
@@ -42,4 +45,5 @@ __all__ = [
     "actuated_joints",
     "clip_to_motor_curve",
     "fill_defaults",
+    "require_number",
 ]

@@ -23,6 +23,9 @@ PerJoint = float | Mapping[str, float]
 class ActuatorCfg:
     """A group of joints that share an actuator model. Every joint belongs to at most one group.
 
+    A model is a subclass. What all engines need to know of it, its methods say; an engine that can compute it has a
+    part of its own for the class.
+
     Any model may receive its targets late: position, velocity and effort targets together act ``lag`` physics steps
     after they were set. The lag is drawn for every environment when it is reset, uniformly from ``min_delay`` to
     ``max_delay``, both included, and shared by the group. From the reset until the first delayed target arrives the
@@ -37,6 +40,33 @@ class ActuatorCfg:
     """Shortest lag [physics steps]."""
     max_delay: int = 0
     """Longest lag [physics steps]."""
+
+    def joint_parameters(self) -> dict[str, PerJoint]:
+        """Returns what the model keeps per joint: names of buffers of an articulation's data, and their values.
+
+        These are what is in effect in every step, of each environment, and what events may draw. Joints whose actuator
+        does not name a buffer have there what leaves an effort as it is: no gains, and no limits of a motor.
+        """
+        return {"joint_effort_limits": self.effort_limit}
+
+    def limits_by_position(self) -> tuple[tuple[float, float], ...]:
+        """Returns points (position, effort limit) by rising position that clip efforts as well; empty for none."""
+        return ()
+
+    def check(self, what: str) -> None:
+        """Checks the values.
+
+        Args:
+            what: What the group is called in messages.
+
+        Raises:
+            ConfigError: a value is impossible.
+        """
+        if not 0 <= self.min_delay <= self.max_delay:
+            raise ConfigError(
+                f"{what}: delays must be 0 <= min_delay <= max_delay, got {self.min_delay} and {self.max_delay}."
+            )
+        require_number(what, "effort_limit", self.effort_limit, at_least=0.0)
 
 
 @dataclass(kw_only=True)
@@ -54,16 +84,35 @@ class IdealPDActuatorCfg(ActuatorCfg):
     damping: PerJoint = 0.0
     """[N m s/rad or N s/m], one number or by joint name."""
 
+    def joint_parameters(self) -> dict[str, PerJoint]:
+        return super().joint_parameters() | {"joint_stiffness": self.stiffness, "joint_damping": self.damping}
+
+    def check(self, what: str) -> None:
+        super().check(what)
+        require_number(what, "stiffness", self.stiffness, at_least=0.0)
+        require_number(what, "damping", self.damping, at_least=0.0)
+
 
 @dataclass(kw_only=True)
-class MotorCurveCfg:
-    """The straight torque-speed line of a DC motor in all four quadrants; see :func:`clip_to_motor_curve`."""
+class MotorCurveCfg(ActuatorCfg):
+    """Clips to the straight torque-speed line of a DC motor in all four quadrants; see :func:`clip_to_motor_curve`."""
 
     saturation_effort: PerJoint = MISSING
     """Stall effort: what the motor could apply at standstill [N m or N]. ``effort_limit`` is what it may apply."""
     velocity_limit: PerJoint = MISSING
     """No-load speed: where the effort in the direction of motion falls to 0 [rad/s or m/s]. The joint can be driven
     faster from outside; the motor then brakes."""
+
+    def joint_parameters(self) -> dict[str, PerJoint]:
+        return super().joint_parameters() | {
+            "joint_saturation_efforts": self.saturation_effort,
+            "joint_velocity_limits": self.velocity_limit,
+        }
+
+    def check(self, what: str) -> None:
+        super().check(what)
+        require_number(what, "saturation_effort", self.saturation_effort, above=0.0)
+        require_number(what, "velocity_limit", self.velocity_limit, above=0.0)
 
 
 @dataclass(kw_only=True)
@@ -82,9 +131,20 @@ class RemotizedPDActuatorCfg(IdealPDActuatorCfg):
     """Points (position [rad or m], effort limit [N m or N]) by rising position. Linear between them, constant beyond
     the first and the last."""
 
+    def limits_by_position(self) -> tuple[tuple[float, float], ...]:
+        return self.effort_limit_by_position
+
+    def check(self, what: str) -> None:
+        super().check(what)
+        positions = [point[0] for point in self.effort_limit_by_position]
+        if not positions or any(a >= b for a, b in zip(positions, positions[1:], strict=False)):
+            raise ConfigError(f"{what}: effort_limit_by_position needs points by rising position, got {positions}.")
+        for _, limit in self.effort_limit_by_position:
+            require_number(what, "effort_limit_by_position", limit, at_least=0.0)
+
 
 @dataclass(kw_only=True)
-class LSTMActuatorCfg(MotorCurveCfg, ActuatorCfg):
+class LSTMActuatorCfg(MotorCurveCfg):
     """A recurrent network that was fitted to a real drive, clipped to the torque-speed line of a DC motor.
 
     effort = clip(network(q* - q, v) + effort*). The network contains the drive's own gains and its velocity loop, so
@@ -115,35 +175,21 @@ def clip_to_motor_curve(
     return effort.clamp(low, high)
 
 
-def check_actuator(what: str, actuator: ActuatorCfg) -> None:
-    """Checks the values of one actuator group.
+def require_number(
+    what: str, field: str, value: PerJoint, at_least: float | None = None, above: float | None = None
+) -> None:
+    """Checks a setting of an actuator, every number of it.
 
     Args:
         what: What the group is called in messages.
+        field: Name of the setting.
+        value: The setting.
+        at_least: Smallest number that is allowed.
+        above: The number must be finite and greater than this.
 
     Raises:
-        ConfigError: a value is impossible.
+        ConfigError: a number is not allowed.
     """
-    if not 0 <= actuator.min_delay <= actuator.max_delay:
-        raise ConfigError(
-            f"{what}: delays must be 0 <= min_delay <= max_delay, got {actuator.min_delay} and {actuator.max_delay}."
-        )
-    _require(what, "effort_limit", actuator.effort_limit, at_least=0.0)
-    if isinstance(actuator, IdealPDActuatorCfg):
-        _require(what, "stiffness", actuator.stiffness, at_least=0.0)
-        _require(what, "damping", actuator.damping, at_least=0.0)
-    if isinstance(actuator, MotorCurveCfg):
-        _require(what, "saturation_effort", actuator.saturation_effort, above=0.0)
-        _require(what, "velocity_limit", actuator.velocity_limit, above=0.0)
-    if isinstance(actuator, RemotizedPDActuatorCfg):
-        positions = [point[0] for point in actuator.effort_limit_by_position]
-        if not positions or any(a >= b for a, b in zip(positions, positions[1:], strict=False)):
-            raise ConfigError(f"{what}: effort_limit_by_position needs points by rising position, got {positions}.")
-        for _, limit in actuator.effort_limit_by_position:
-            _require(what, "effort_limit_by_position", limit, at_least=0.0)
-
-
-def _require(what: str, field: str, value: PerJoint, at_least: float | None = None, above: float | None = None) -> None:
     for number in value.values() if isinstance(value, Mapping) else (value,):
         if at_least is not None and not number >= at_least:
             raise ConfigError(f"{what}: {field} must be at least {at_least:g}, got {number!r}.")

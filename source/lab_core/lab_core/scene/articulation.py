@@ -36,6 +36,8 @@ class InitialStateCfg:
 class ArticulationCfg(EntityCfg):
     """A robot: its model file, its actuators and its default state."""
 
+    asset: str = MISSING
+    """Model file: a path, or ``package:path/inside/package``."""
     init_state: InitialStateCfg = field(default_factory=InitialStateCfg)
     actuators: dict[str, ActuatorCfg] = MISSING
     soft_joint_pos_limit_factor: float = 1.0

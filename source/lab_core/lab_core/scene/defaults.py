@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 
 from lab_core.errors import LabError
 from lab_core.names import UnknownNameError, match_names, values_by_name
-from lab_core.scene.actuators import (
-    ActuatorCfg,
-    IdealPDActuatorCfg,
-    LSTMActuatorCfg,
-    MotorCurveCfg,
-    PerJoint,
-    check_actuator,
-)
+from lab_core.scene.actuators import ActuatorCfg
 from lab_core.scene.articulation import ArticulationCfg
 from lab_core.scene.articulation_data import ArticulationData
 
 
-def actuated_joints(name: str, cfg: ArticulationCfg, joint_names: tuple[str, ...]) -> dict[str, list[int]]:
-    """Returns actuator group -> joint indices.
+def actuated_joints(
+    name: str, actuators: Mapping[str, ActuatorCfg], joint_names: tuple[str, ...]
+) -> dict[str, list[int]]:
+    """Returns actuator group -> joint indices, for the entity ``name``.
 
     Raises:
         UnknownNameError: a pattern matches no joint, or two groups claim the same joint.
     """
     groups: dict[str, list[int]] = {}
     owner: dict[int, str] = {}
-    for group, actuator in cfg.actuators.items():
+    for group, actuator in actuators.items():
         groups[group] = match_names(actuator.joint_names, joint_names, what=f"joint of {name!r}")
         for i in groups[group]:
             if i in owner:
@@ -47,7 +43,7 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
     Raises:
         UnknownNameError: a name in the configuration does not exist.
         ConfigError: an actuator has an impossible value.
-        LabError: an actuator model is unknown, or a default position is outside the joint's limits.
+        LabError: a default position is outside the joint's limits.
     """
     init = cfg.init_state
     what = f"joint of {name!r}"
@@ -64,28 +60,13 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
         (data.joint_velocity_limits, math.inf),
     ):
         buffer.fill_(value)
-    for group, ids in actuated_joints(name, cfg, data.joint_names).items():
+    for group, ids in actuated_joints(name, cfg.actuators, data.joint_names).items():
         actuator = cfg.actuators[group]
-        check_actuator(f"Actuator group {group!r} of {name!r}", actuator)
+        actuator.check(f"Actuator group {group!r} of {name!r}")
         names = [data.joint_names[i] for i in ids]
-        for buffer, values in _joint_parameters(name, group, actuator, data):
+        for field, values in actuator.joint_parameters().items():
+            buffer = getattr(data, field)
             buffer[:, ids] = torch.tensor(values_by_name(values, names, what=what), device=buffer.device)
-
-
-def _joint_parameters(
-    name: str, group: str, actuator: ActuatorCfg, data: ArticulationData
-) -> list[tuple[torch.Tensor, PerJoint]]:
-    parameters: list[tuple[torch.Tensor, PerJoint]] = [(data.joint_effort_limits, actuator.effort_limit)]
-    if isinstance(actuator, IdealPDActuatorCfg):
-        parameters += [(data.joint_stiffness, actuator.stiffness), (data.joint_damping, actuator.damping)]
-    elif not isinstance(actuator, LSTMActuatorCfg):
-        raise LabError(f"Actuator group {group!r} of {name!r} has the unknown model {type(actuator).__name__}.")
-    if isinstance(actuator, MotorCurveCfg):
-        parameters += [
-            (data.joint_saturation_efforts, actuator.saturation_effort),
-            (data.joint_velocity_limits, actuator.velocity_limit),
-        ]
-    return parameters
 
 
 def _fill_limits(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:

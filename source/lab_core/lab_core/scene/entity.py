@@ -9,7 +9,6 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 import torch
 
-from lab_core.config import MISSING
 from lab_core.errors import LabError
 from lab_core.masks import masked_copy_, resolve_mask
 from lab_core.names import match_names
@@ -42,9 +41,6 @@ class EntityCfg(ABC):
     A kind of entity is a subclass of this with the :class:`Entity` that it makes and its :class:`EntityData`. A physics
     backend that can simulate the kind has a part of its own for the configuration's class.
     """
-
-    asset: str = MISSING
-    """Model file: a path, or ``package:path/inside/package``."""
 
     @abstractmethod
     def make_entity(self, name: str, physics: EntityPhysics) -> Entity:

@@ -153,7 +153,7 @@ def test_a_network_has_no_gains_to_draw(env):
     drive = LSTMActuatorCfg(joint_names=("knee",), network_file="none", saturation_effort=1.0, velocity_limit=1.0)
     env.scene["robot"].cfg.actuators["drives"] = drive
     params = {"stiffness_distribution_params": (0.8, 1.2), "operation": "scale"}
-    with pytest.raises(TermError, match=r"actuators\['drives'\].*LSTMActuatorCfg, which has no gains.*drives knee"):
+    with pytest.raises(TermError, match=r"actuators\['drives'\].*LSTMActuatorCfg, which has no stiffness.*drives knee"):
         EventManager({"gains": EventTermCfg(func=mdp.randomize_actuator_gains, params=params)}, env)
     params["asset_cfg"] = SceneEntityCfg("robot", joint_names=("hip",))
     EventManager({"gains": EventTermCfg(func=mdp.randomize_actuator_gains, params=params)}, env)

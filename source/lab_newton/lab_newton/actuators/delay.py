@@ -10,7 +10,7 @@ import warp as wp
 
 from lab_newton.actuators import delay_kernels as kernels
 from lab_newton.mask_kernels import clear_flags
-from lab_newton.state.entity import Entity
+from lab_newton.state import NewtonEntity
 
 
 class TargetDelay:
@@ -25,7 +25,7 @@ class TargetDelay:
         model: The model that it is part of.
     """
 
-    def __init__(self, groups: Sequence[tuple[list[int], int, int]], entity: Entity, model: newton.Model) -> None:
+    def __init__(self, groups: Sequence[tuple[list[int], int, int]], entity: NewtonEntity, model: newton.Model) -> None:
         data, layout, worlds = entity.data.warp, entity.layout, entity.num_envs
         joints = len(layout.joint_names)
         group_of_joint = [-1] * joints

@@ -8,17 +8,17 @@ import torch
 import warp as wp
 from newton.actuators import Actuator, ClampingBase, ClampingDCMotor
 
-from lab_core.scene import LSTMActuatorCfg, RemotizedPDActuatorCfg, actuated_joints
+from lab_core.scene import actuated_joints
 from lab_newton.actuators.delay import TargetDelay
+from lab_newton.actuators.drive import DrivePDAndOthers, make_drive
 from lab_newton.actuators.limits import ClampingByPosition
-from lab_newton.actuators.network import DriveNetwork, DrivePDOrNetwork
-from lab_newton.state.entity import Entity
+from lab_newton.state import NewtonEntity
 
 
 class EntityActuators:
     """All actuators of an entity, as one Newton actuator over its joints.
 
-    Late targets -> PD law or network -> effort limits -> ``Control.joint_f``. Gains and motor limits are read from the
+    Late targets -> PD law and drives -> effort limits -> ``Control.joint_f``. Gains and motor limits are read from the
     buffers of the entity, so that writing there acts at once. An infinite torque-speed line leaves the clip to the
     effort limit; joints without an actuator have gains and limit 0, hence no effort.
 
@@ -26,24 +26,15 @@ class EntityActuators:
     line.
     """
 
-    def __init__(self, entity: Entity, model: newton.Model) -> None:
+    def __init__(self, entity: NewtonEntity, model: newton.Model) -> None:
         data, layout = entity.data.warp, entity.layout
         groups = [
-            (actuator, joints)
-            for group, joints in actuated_joints(entity.name, entity.cfg, layout.joint_names).items()
-            for actuator in [entity.cfg.actuators[group]]
+            (entity.actuators[group], joints)
+            for group, joints in actuated_joints(entity.name, entity.actuators, layout.joint_names).items()
         ]
-        networks = [
-            DriveNetwork(f"Actuator of {layout.joint_names[joints[0]]!r}", actuator.network_file, joints, entity)
-            for actuator, joints in groups
-            if isinstance(actuator, LSTMActuatorCfg)
-        ]
-        tables = [
-            (joints, actuator.effort_limit_by_position)
-            for actuator, joints in groups
-            if isinstance(actuator, RemotizedPDActuatorCfg)
-        ]
-        lags = [(joints, actuator.min_delay, actuator.max_delay) for actuator, joints in groups if actuator.max_delay]
+        drives = [drive for cfg, joints in groups if (drive := make_drive(cfg, joints, entity)) is not None]
+        tables = [(joints, table) for cfg, joints in groups if (table := cfg.limits_by_position())]
+        lags = [(joints, cfg.min_delay, cfg.max_delay) for cfg, joints in groups if cfg.max_delay]
         limits: list[ClampingBase] = [ClampingByPosition(tables, len(layout.joint_names), model.device)]
         motor_curve = ClampingDCMotor(
             saturation_effort=data.joint_saturation_efforts.flatten(),
@@ -51,11 +42,11 @@ class EntityActuators:
             max_motor_effort=data.joint_effort_limits.flatten(),
         )
         self._delay = TargetDelay(lags, entity, model) if lags else None
-        self._networks = networks
+        self._drives = drives
         self._actuator = Actuator(
             indices=_flat_indices(layout.joint_dof, model.joint_dof_count, entity),
             pos_indices=_flat_indices(layout.joint_coord, model.joint_coord_count, entity),
-            drive=DrivePDOrNetwork(data.joint_stiffness.flatten(), data.joint_damping.flatten(), networks),
+            drive=DrivePDAndOthers(data.joint_stiffness.flatten(), data.joint_damping.flatten(), drives),
             clamping=[motor_curve, *(limits if tables else [])],
         )
 
@@ -71,21 +62,21 @@ class EntityActuators:
             self._delay.refresh()
 
     def reset(self, mask: wp.array, random_state: wp.array) -> None:
-        """Forgets targets and networks' memories of the worlds of ``mask`` (N,) and draws their lags anew."""
+        """Forgets targets and drives' memories of the worlds of ``mask`` (N,) and draws their lags anew."""
         if self._delay is not None:
             self._delay.reset(mask, random_state)
-        for network in self._networks:
-            network.reset(mask)
+        for drive in self._drives:
+            drive.reset(mask)
 
     def memory(self) -> dict[str, torch.Tensor]:
         """What is carried from step to step, in rows of worlds, by name."""
         memory = {} if self._delay is None else self._delay.memory()
-        for i, network in enumerate(self._networks):
-            memory |= {f"network_{i}.{name}": tensor for name, tensor in network.memory().items()}
+        for i, drive in enumerate(self._drives):
+            memory |= {f"drive_{i}.{name}": tensor for name, tensor in drive.memory().items()}
         return memory
 
 
-def _flat_indices(places: tuple[int, ...], total: int, entity: Entity) -> wp.array:
+def _flat_indices(places: tuple[int, ...], total: int, entity: NewtonEntity) -> wp.array:
     """Places inside one world's slice -> indices into the array of all worlds, world by world."""
     per_world = total // entity.num_envs
     indices = np.arange(entity.num_envs)[:, None] * per_world + np.asarray(places)[None, :]

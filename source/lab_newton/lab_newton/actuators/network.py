@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import warp as wp
-from newton.actuators import DrivePD
 
 from lab_core.errors import ConfigError
+from lab_core.scene import LSTMActuatorCfg
+from lab_newton.actuators.drive import Drive
 from lab_newton.actuators.network_kernels import network_kernels
-from lab_newton.model import asset_path
-from lab_newton.state.entity import Entity
+from lab_newton.model_files import asset_path
+from lab_newton.state import NewtonEntity
 
 
-class DriveNetwork:
+class DriveNetwork(Drive):
     """An LSTM with a linear output, with a memory for each of its joints in each world.
 
     effort = out_scale * (W h + b), h from the last layer of the LSTM over in_scale * [q* - q, v].
-
-    Args:
-        what: What the actuator is called in messages.
-        network_file: TorchScript file, see :class:`lab_core.scene.LSTMActuatorCfg`.
-        joints: Its joints, as columns of the entity's buffers.
-        entity: Whose joints.
 
     Raises:
         ConfigError: there is no such file, or it holds another kind of network.
     """
 
-    def __init__(self, what: str, network_file: str, joints: Sequence[int], entity: Entity) -> None:
-        weights = read_weights(what, network_file)
+    def __init__(self, cfg: LSTMActuatorCfg, joints: Sequence[int], entity: NewtonEntity) -> None:
+        weights = read_weights(f"Actuator of {entity.layout.joint_names[joints[0]]!r}", cfg.network_file)
         layers, rows, hidden = weights["recurrent"].shape
         vector = wp.types.vector(hidden, wp.float32)
         self._shape = (entity.num_envs, len(joints))
@@ -50,7 +44,7 @@ class DriveNetwork:
         self._constants.append(float(weights["out_scale"]))
         self._step_kernel, self._reset_kernel = network_kernels(hidden)
 
-    def add_efforts(
+    def change_efforts(
         self,
         positions: wp.array,
         velocities: wp.array,
@@ -60,7 +54,7 @@ class DriveNetwork:
         target_pos_indices: wp.array,
         efforts: wp.array,
     ) -> None:
-        """Advances the memories by a physics step and adds the networks' efforts to ``efforts`` (N * J,)."""
+        """Advances the memories by a physics step and adds the network's efforts."""
         wp.launch(
             self._step_kernel,
             dim=self._shape,
@@ -72,7 +66,6 @@ class DriveNetwork:
         )
 
     def reset(self, mask: wp.array) -> None:
-        """Clears the memories of the worlds of ``mask`` (N,)."""
         wp.launch(
             self._reset_kernel, dim=self._shape, inputs=[mask], outputs=[*self._memory.values()], device=mask.device
         )
@@ -80,37 +73,6 @@ class DriveNetwork:
     def memory(self) -> dict[str, torch.Tensor]:
         """Hidden and cell state, each (N, joints, layers, hidden)."""
         return {name: wp.to_torch(array) for name, array in self._memory.items()}
-
-
-class DrivePDOrNetwork(DrivePD):
-    """The PD law on all joints, with networks on some: there the gains are 0, and the law is the effort target."""
-
-    def __init__(self, kp: wp.array, kd: wp.array, networks: Sequence[DriveNetwork]) -> None:
-        super().__init__(kp=kp, kd=kd)
-        self._networks = networks
-
-    def compute(
-        self,
-        positions: wp.array,
-        velocities: wp.array,
-        target_pos: wp.array,
-        target_vel: wp.array,
-        feedforward: wp.array | None,
-        pos_indices: wp.array,
-        vel_indices: wp.array,
-        target_pos_indices: wp.array,
-        target_vel_indices: wp.array,
-        forces: wp.array,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        indices = (pos_indices, vel_indices, target_pos_indices)
-        super().compute(
-            positions, velocities, target_pos, target_vel, feedforward, *indices, target_vel_indices, forces,
-            *args, **kwargs,
-        )  # fmt: skip
-        for network in self._networks:
-            network.add_efforts(positions, velocities, target_pos, *indices, forces)
 
 
 def read_weights(what: str, network_file: str) -> dict[str, torch.Tensor]:

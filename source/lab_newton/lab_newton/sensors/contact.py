@@ -15,7 +15,7 @@ from lab_core.sensors import ContactSensorCfg, ContactSensorData
 from lab_newton.sensors import contact_kernels as kernels
 from lab_newton.sensors.sensor import Sensor, SensorContext, share_with_warp
 from lab_newton.solver import Solver
-from lab_newton.state.entity import Entity
+from lab_newton.state import NewtonEntity
 
 TERRAIN = "terrain"
 """Name of the static ground among the filtered parties."""
@@ -65,7 +65,7 @@ class ContactSensor(Sensor):
         self._dim = (self.num_envs, len(bodies))
         self._sums = wp.zeros((*self._dim, 1 + len(self._parties), 3), dtype=wp.int64, device=self.device)
 
-    def _party_bodies(self, party: str, entities: Mapping[str, Entity]) -> list[int]:
+    def _party_bodies(self, party: str, entities: Mapping[str, NewtonEntity]) -> list[int]:
         """Places of a filtered party's bodies in the slice of a world; -1 is what stands still."""
         if party == TERRAIN:
             return [-1]

@@ -16,7 +16,7 @@ from lab_core.errors import ConfigError
 from lab_core.names import match_names
 from lab_core.sensors import SensorCfg, SensorData
 from lab_newton.solver import Solver
-from lab_newton.state.entity import Entity
+from lab_newton.state import NewtonEntity
 from lab_newton.terrain import Ground
 from lab_warp.views import Arrays
 
@@ -25,7 +25,7 @@ from lab_warp.views import Arrays
 class SensorContext:
     """What a sensor is built into."""
 
-    entities: Mapping[str, Entity]
+    entities: Mapping[str, NewtonEntity]
     ground: Ground
     """What rays hit."""
     dt: float

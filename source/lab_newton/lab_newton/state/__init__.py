@@ -1,5 +1,12 @@
 """What the backend holds of each entity, and its exchange with Newton's arrays."""
 
-from lab_newton.state.entity import Entity
+from __future__ import annotations
 
-__all__ = ["Entity"]
+from lab_core.scene import ArticulationCfg
+from lab_newton.model_files import EntityLayout
+from lab_newton.state.articulation import NewtonArticulation
+from lab_newton.state.entity import NewtonEntity, make_entity
+
+__all__ = ["EntityLayout", "NewtonArticulation", "NewtonEntity", "make_entity"]
+
+make_entity.register(ArticulationCfg, NewtonArticulation)

@@ -1,70 +1,90 @@
-"""One articulation: its buffers, their Warp views, and their exchange with Newton's arrays."""
-
-# Newton declares its arrays as optional, and Warp's structs are no classes to pyright.
-# pyright: reportArgumentType=false, reportGeneralTypeIssues=false
+"""What every kind of entity has in Newton, and how a configuration becomes one."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import singledispatch
+from typing import Generic, TypeVar
 
 import newton
 import warp as wp
 
-from lab_core.scene import ArticulationCfg, ArticulationData, fill_defaults
-from lab_newton.model import EntityLayout
-from lab_newton.state import entity_kernels as kernels
+from lab_core.errors import ConfigError
+from lab_core.scene import ActuatorCfg, EntityCfg, EntityData
+from lab_newton.model_files import EntityLayout
 from lab_newton.state.properties import Properties
-from lab_warp.views import fill_struct, share_entity
+from lab_warp.views import share_entity
+
+CfgT = TypeVar("CfgT", bound=EntityCfg)
+DataT = TypeVar("DataT", bound=EntityData)
 
 
-class Entity:
-    """An articulation in all worlds.
+class NewtonEntity(ABC, Generic[CfgT, DataT]):
+    """One entity in all worlds: what it adds to the model, and the exchange of its buffers with Newton's arrays.
 
-    Its :class:`ArticulationData` is allocated once. :meth:`bind` connects it to a model and may be called again with a
-    new one: the buffers stay where they are.
+    A kind of entity is a subclass that :func:`make_entity` knows. The backend, sensors and recordings know of an entity
+    what stands here and nothing else. Its :attr:`data` is allocated once. :meth:`bind` connects it to a model and may
+    be called again with a new one: the buffers stay where they are. The methods below it are recorded as part of the
+    backend's graphs: they launch kernels and do nothing else.
     """
 
-    def __init__(self, name: str, cfg: ArticulationCfg, layout: EntityLayout, num_envs: int, device: wp.Device) -> None:
-        self.name = name
+    data_type: type[DataT]
+    """What its buffers are; those of a kind with joints are in an :class:`~lab_core.scene.ArticulationData`."""
+    data: DataT
+    """Its buffers, with ``data.warp``. There once it has been added to a builder, as is :attr:`layout`."""
+    layout: EntityLayout
+    """Its names, and its places inside one world's slice of Newton's arrays."""
+    properties: Properties
+    """What is read from the model, and handed back to it where it changes."""
+    actuators: Mapping[str, ActuatorCfg] = {}
+    """Groups of actuators by name, which drive the joints."""
+
+    def __init__(self, cfg: CfgT, name: str, num_envs: int, device: wp.Device) -> None:
+        """``name`` is the entity's key in the scene, and ``cfg`` what stands there."""
         self.cfg = cfg
-        self.layout = layout
+        self.name = name
         self.num_envs = num_envs
         self.device = device
-        self.data = ArticulationData(
-            num_envs, layout.joint_names, layout.body_names, not layout.floating, wp.device_to_torch(device)
-        )
-        share_entity(self.data)
-        self._joint_dim = (num_envs, max(len(layout.joint_names), 1))
-        self._arrays = fill_struct(kernels.ArticulationArrays, self.data)
-        self._places = kernels.Places()
+
+    def add_to(self, world: newton.ModelBuilder) -> None:
+        """Adds the entity to the builder of one world, once for every model.
+
+        Raises:
+            ConfigError: the configuration describes nothing that can be built.
+        """
+        self.layout = layout = self._add_to(world)
+        if not hasattr(self, "data"):
+            device = wp.device_to_torch(self.device)
+            self.data = self.data_type(
+                self.num_envs, layout.joint_names, layout.body_names, not layout.floating, device
+            )
+            share_entity(self.data)
 
     def bind(self, model: newton.Model, env_origins: wp.array, state: newton.State) -> None:
         """Reads the model's properties into the buffers and fills every world with its default state at its origin."""
-        data = self.data
-        self._places = self._find_places(model)
-        self.properties = Properties(self.name, data, self.layout, model)
+        self.properties = Properties(self.name, self.data, self.layout, model)
         self.properties.read()
-        fill_defaults(self.name, self.cfg, data)
+        self._fill_defaults()
         self.restore_default(wp.ones(self.num_envs, dtype=wp.bool, device=self.device), env_origins, state)
 
+    @abstractmethod
+    def _add_to(self, world: newton.ModelBuilder) -> EntityLayout:
+        """Adds bodies, joints and shapes to the builder of one world and returns where they are."""
+
+    @abstractmethod
+    def _fill_defaults(self) -> None:
+        """Fills the buffers that say what a reset does, and others that the configuration sets."""
+
+    @abstractmethod
     def write_state(self, mask: wp.array, state: newton.State) -> None:
         """Hands the authored state of the worlds of ``mask`` (N,) to Newton's joint arrays."""
-        wp.launch(
-            kernels.write_state,
-            dim=self._joint_dim,
-            inputs=[mask, self._arrays, self._places],
-            outputs=[state.joint_q, state.joint_qd],
-            device=self.device,
-        )
 
+    @abstractmethod
     def restore_default(self, mask: wp.array, env_origins: wp.array, state: newton.State) -> None:
         """Puts the worlds of ``mask`` to the default state, with cleared targets and efforts, here and in Newton."""
-        wp.launch(
-            kernels.restore_default,
-            dim=self._joint_dim,
-            inputs=[mask, env_origins, self._arrays, self._places],
-            outputs=[state.joint_q, state.joint_qd],
-            device=self.device,
-        )
 
+    @abstractmethod
     def read_state(
         self,
         model: newton.Model,
@@ -76,56 +96,34 @@ class Entity:
         """Fills state and derived state of the worlds of ``mask``; without it of all, and clears ``written``.
 
         Args:
-            elapsed: Time [s] over which ``joint_acc`` is the change of velocity; None leaves ``joint_acc`` alone.
+            model: The model that it is bound to.
+            state: Newton's state.
+            written: (N,) bool, worlds with authored state.
+            mask: (N,) bool; None: all worlds.
+            elapsed: Time [s] since the last call without a mask, for rates of change; None leaves these alone.
         """
-        wp.launch(
-            kernels.read_state,
-            dim=(self.num_envs, max(len(self.layout.joint_names), len(self.layout.body_names)) + 1),
-            inputs=[
-                mask,
-                0.0 if elapsed is None else 1.0 / elapsed,
-                state.joint_q,
-                state.joint_qd,
-                state.body_q,
-                state.body_qd,
-                model.body_com,
-                model.gravity,
-            ],
-            outputs=[self._arrays, self._places, written],
-            device=self.device,
-        )
 
     def write_targets(self, control: newton.Control, non_finite: wp.array) -> None:
-        """Hands the joint targets to the arrays that Newton's actuators read; marks worlds with a bad target."""
-        if self.layout.joint_names:
-            wp.launch(
-                kernels.write_targets,
-                dim=self._joint_dim,
-                inputs=[self._arrays, self._places],
-                outputs=[control.joint_target_q, control.joint_target_qd, control.joint_act, non_finite],
-                device=self.device,
-            )
+        """Hands the targets of joints to the arrays that Newton's actuators read; marks worlds with a bad target."""
 
     def read_effort(self, control: newton.Control) -> None:
         """Copies the effort that the solver is about to receive."""
-        if self.layout.joint_names:
-            wp.launch(
-                kernels.read_effort,
-                dim=self._joint_dim,
-                inputs=[control.joint_f],
-                outputs=[self._arrays, self._places],
-                device=self.device,
-            )
 
-    def _find_places(self, model: newton.Model) -> kernels.Places:
-        places, layout = kernels.Places(), self.layout
-        places.joint_coord = wp.array(layout.joint_coord, dtype=wp.int32, device=self.device)
-        places.joint_dof = wp.array(layout.joint_dof, dtype=wp.int32, device=self.device)
-        places.body = wp.array(layout.body, dtype=wp.int32, device=self.device)
-        places.root_coord = layout.root_coord
-        places.root_dof = layout.root_dof
-        places.floating = layout.floating
-        places.coords_per_world = model.joint_coord_count // self.num_envs
-        places.dofs_per_world = model.joint_dof_count // self.num_envs
-        places.bodies_per_world = model.body_count // self.num_envs
-        return places
+
+@singledispatch
+def make_entity(cfg: EntityCfg, name: str, num_envs: int, device: wp.Device) -> NewtonEntity:
+    """Returns the entity that ``cfg`` describes, in ``num_envs`` worlds; ``name`` is its key in the scene.
+
+    What is registered for the class of ``cfg``, or for the nearest of its bases, makes it. Another package adds a kind
+    of entity by registering it beside its configuration::
+
+        make_entity.register(CrateCfg, Crate)
+
+    Raises:
+        ConfigError: nothing is registered for the class of ``cfg``.
+    """
+    known = ", ".join(sorted(kind.__name__ for kind in make_entity.registry if kind is not object))
+    raise ConfigError(
+        f"scene.entities[{name!r}]: no entity is registered for a {type(cfg).__name__}, only for {known}. "
+        f"lab_newton.state.make_entity.register({type(cfg).__name__}, ...) adds one."
+    )

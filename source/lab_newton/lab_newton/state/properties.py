@@ -12,9 +12,9 @@ import warp as wp
 from newton import ModelFlags
 
 from lab_core.errors import LabError, unknown_name_message
-from lab_core.scene import ArticulationData, Notice
+from lab_core.scene import EntityData, Notice
 from lab_newton.arrays import present
-from lab_newton.model import UNLIMITED, EntityLayout
+from lab_newton.model_files import UNLIMITED, EntityLayout
 from lab_newton.state import property_kernels as kernels
 
 FLAGS: dict[Notice, ModelFlags] = {
@@ -32,7 +32,7 @@ class Properties:
     All collision shapes of a body have one friction coefficient, the buffer's: at first that of the body's first shape.
     """
 
-    def __init__(self, name: str, data: ArticulationData, layout: EntityLayout, model: newton.Model) -> None:
+    def __init__(self, name: str, data: EntityData, layout: EntityLayout, model: newton.Model) -> None:
         self._name = name
         self._data = data
         self._layout = layout
@@ -54,15 +54,21 @@ class Properties:
             tensor = wp.to_torch(array)
             return tensor.reshape(worlds, -1, *tensor.shape[1:])[:, list(columns)]
 
-        lower = rows(present(model.joint_limit_lower), layout.joint_dof)
-        upper = rows(present(model.joint_limit_upper), layout.joint_dof)
-        data.joint_pos_limits[..., 0] = torch.where(lower <= -UNLIMITED, -torch.inf, lower)
-        data.joint_pos_limits[..., 1] = torch.where(upper >= UNLIMITED, torch.inf, upper)
-        data.joint_armature.copy_(rows(present(model.joint_armature), layout.joint_dof))
-        data.joint_friction.copy_(rows(present(model.joint_friction), layout.joint_dof))
-        data.body_mass.copy_(rows(present(model.body_mass), layout.body))
-        data.body_com_pos_b.copy_(rows(present(model.body_com), layout.body))
-        data.body_inertia_b.copy_(rows(present(model.body_inertia), layout.body))
+        for name, array, columns in (
+            ("joint_armature", model.joint_armature, layout.joint_dof),
+            ("joint_friction", model.joint_friction, layout.joint_dof),
+            ("body_mass", model.body_mass, layout.body),
+            ("body_com_pos_b", model.body_com, layout.body),
+            ("body_inertia_b", model.body_inertia, layout.body),
+        ):
+            if name in data.buffers():  # not every kind has joints
+                getattr(data, name).copy_(rows(present(array), columns))
+        if "joint_pos_limits" in data.buffers():
+            limits = data.tensors()["joint_pos_limits"]
+            lower = rows(present(model.joint_limit_lower), layout.joint_dof)
+            upper = rows(present(model.joint_limit_upper), layout.joint_dof)
+            limits[..., 0] = torch.where(lower <= -UNLIMITED, -torch.inf, lower)
+            limits[..., 1] = torch.where(upper >= UNLIMITED, torch.inf, upper)
         friction = wp.to_torch(present(model.shape_material_mu))
         for column, shape in self._first_shape.items():
             data.body_friction[:, column] = friction[shape]
@@ -111,16 +117,17 @@ class Properties:
                 outputs=[model.shape_material_mu],
                 device=model.device,
             )
-        for flag, buffer, array in (
-            (ModelFlags.JOINT_DOF_INERTIAL_PROPERTIES, data.joint_armature, model.joint_armature),
-            (ModelFlags.JOINT_DOF_FORCE_PROPERTIES, data.joint_friction, model.joint_friction),
+        for flag, name in (
+            (ModelFlags.JOINT_DOF_INERTIAL_PROPERTIES, "joint_armature"),
+            (ModelFlags.JOINT_DOF_FORCE_PROPERTIES, "joint_friction"),
         ):
             if flags & flag:
+                buffer = getattr(data, name)
                 wp.launch(
                     kernels.write_joints,
                     dim=buffer.shape,
                     inputs=[self._dofs, model.joint_dof_count // worlds, buffer],
-                    outputs=[array],
+                    outputs=[getattr(model, name)],
                     device=model.device,
                 )
 

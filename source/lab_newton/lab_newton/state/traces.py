@@ -15,7 +15,7 @@ import warp as wp
 from lab_core.physics import ENTERING, ENTITY_FIELDS, TraceBuffers
 from lab_core.sensors import ContactSensorData, SensorData
 from lab_newton.state import trace_kernels as kernels
-from lab_newton.state.entity import Entity
+from lab_newton.state.entity import NewtonEntity
 
 
 class SubstepTraces:
@@ -27,7 +27,7 @@ class SubstepTraces:
     """
 
     def __init__(
-        self, entities: Mapping[str, Entity], sensors: Mapping[str, SensorData], num_envs: int, device: wp.Device
+        self, entities: Mapping[str, NewtonEntity], sensors: Mapping[str, SensorData], num_envs: int, device: wp.Device
     ) -> None:
         self._entities = entities
         self._sensors = sensors
@@ -50,7 +50,8 @@ class SubstepTraces:
             if isinstance(data, ContactSensorData)
         }
         for name, entity in self._entities.items():
-            fields = {quantity: getattr(entity.data, quantity) for quantity in ENTITY_FIELDS}
+            there = [quantity for quantity in ENTITY_FIELDS if quantity in entity.data.buffers()]
+            fields = {quantity: getattr(entity.data, quantity) for quantity in there}
             sources[name] = sources.get(name, {}) | fields  # a sensor may be called like an entity
         is_new = self._buffers.request(owner, field, substeps, sources)
         if is_new:

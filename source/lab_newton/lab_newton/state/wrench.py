@@ -6,13 +6,13 @@ import newton
 import warp as wp
 
 from lab_newton.state import wrench_kernels as kernels
-from lab_newton.state.entity import Entity
+from lab_newton.state.entity import NewtonEntity
 
 
 class ExternalWrench:
     """Hands ``body_wrench_w`` to Newton, whose convention it shares: world frame, about the centre of mass."""
 
-    def __init__(self, entity: Entity, model: newton.Model) -> None:
+    def __init__(self, entity: NewtonEntity, model: newton.Model) -> None:
         self._wrench = entity.data.warp.body_wrench_w
         self._places = wp.array(entity.layout.body, dtype=wp.int32, device=entity.device)
         self._bodies_per_world = model.body_count // entity.num_envs

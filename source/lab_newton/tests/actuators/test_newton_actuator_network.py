@@ -148,11 +148,11 @@ def test_networks_are_clipped_to_the_motor(network):
 
 def test_a_reset_clears_the_memory_of_its_worlds_alone(network):
     network.step(5)
-    before = {name: memory(network, f"network_0.{name}") for name in ("hidden", "cell")}
+    before = {name: memory(network, f"drive_0.{name}") for name in ("hidden", "cell")}
     with torch.inference_mode():
         network.reset(torch.tensor([False, True, False], device=network.device))
     for name, old in before.items():
-        now = memory(network, f"network_0.{name}")
+        now = memory(network, f"drive_0.{name}")
         assert not now[1].any()
         assert torch.equal(now[[0, 2]], old[[0, 2]]), name
         assert old.any()
@@ -163,8 +163,8 @@ def test_a_world_that_goes_non_finite_forgets(network):
     robot(network).joint_pos_target[1, 0] = torch.nan
     network.step(1)
     assert network.non_finite.tolist() == [False, True, False]
-    assert not memory(network, "network_0.hidden")[1].any()
-    assert memory(network, "network_0.hidden")[[0, 2]].all()
+    assert not memory(network, "drive_0.hidden")[1].any()
+    assert memory(network, "drive_0.hidden")[[0, 2]].all()
 
 
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
@@ -220,7 +220,7 @@ def run(backend: NewtonBackend, steps: int, seed: int) -> None:
 
 def test_masked_resets_touch_their_worlds_only(everything):
     cleared = check_masked_reset(everything, everything.reset, everything.num_envs)
-    memories = {f"actuators.robot.{name}" for name in ("lag", "targets", "network_0.hidden", "network_0.cell")}
+    memories = {f"actuators.robot.{name}" for name in ("lag", "targets", "drive_0.hidden", "drive_0.cell")}
     assert memories | {"random_state"} <= cleared
 
 
