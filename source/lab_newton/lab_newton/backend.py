@@ -1,8 +1,5 @@
 """The Newton physics backend."""
 
-# Newton declares its arrays as optional.
-# pyright: reportOptionalMemberAccess=false, reportArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +20,7 @@ from lab_core.seeding import make_generator
 from lab_core.state import StateRoot
 from lab_newton import mask_kernels
 from lab_newton.actuators import EntityActuators
+from lab_newton.arrays import present
 from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
 from lab_newton.config import NewtonCfg
 from lab_newton.model import build_model
@@ -132,7 +130,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             wrench.write(self._state)
         self._traces.begin(substeps)
         for substep in range(substeps):
-            self._control.joint_f.zero_()
+            present(self._control.joint_f).zero_()
             for actuators in self._actuators.values():
                 actuators.step(self._state, self._control, self.dt)
             if substep == substeps - 1:
@@ -209,7 +207,11 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         """Moves the bodies of the worlds of ``mask`` to where their joint positions put them."""
         self._spread_mask(mask, count)
         newton.eval_fk(
-            self._model, self._state.joint_q, self._state.joint_qd, self._state, mask=self._articulation_mask
+            self._model,
+            present(self._state.joint_q),
+            present(self._state.joint_qd),
+            self._state,
+            mask=self._articulation_mask,
         )
 
     def _clear_flags(self, flags: wp.array) -> None:

@@ -1,8 +1,5 @@
 """The ground in Newton: what bodies collide with, and what rays hit."""
 
-# Newton and Warp declare their arrays differently from what they take.
-# pyright: reportArgumentType=false
-
 from __future__ import annotations
 
 from functools import cached_property

@@ -1,8 +1,5 @@
 """What happens in the substeps of a step, copied inside the physics stage."""
 
-# Newton declares its arrays as optional.
-# pyright: reportArgumentType=false, reportReturnType=false
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -14,6 +11,7 @@ import warp as wp
 
 from lab_core.physics import ENTERING, ENTITY_FIELDS, TraceBuffers
 from lab_core.sensors import ContactSensorData, SensorData
+from lab_newton.arrays import present
 from lab_newton.state import trace_kernels as kernels
 from lab_newton.state.entity import NewtonEntity
 
@@ -68,7 +66,7 @@ class SubstepTraces:
         """When the efforts of a substep are known."""
         for owner, field in self._buffers.rows:
             if field == ENTERING:
-                self._copy(owner, field, substep, control.joint_f)
+                self._copy(owner, field, substep, present(control.joint_f))
 
     def after_solver(self, substep: int, state: newton.State) -> None:
         """When a substep has been made."""
@@ -100,9 +98,9 @@ class SubstepTraces:
     def _source(self, owner: str, field: str, state: newton.State) -> wp.array:
         """Where a quantity lies that a substep led to."""
         if field == "joint_pos" or field == "root_link_pose_w" and self._entities[owner].layout.floating:
-            return state.joint_q
+            return present(state.joint_q)
         if field == "joint_vel" or field == "root_com_vel_w" and self._entities[owner].layout.floating:
-            return state.joint_qd
+            return present(state.joint_qd)
         # A contact force, or the root of an entity that is fixed.
         return wp.from_torch(self._buffers.sources[owner, field].view(-1))
 
