@@ -3,7 +3,8 @@
     git diff --name-only BASE HEAD | python tools/ci_jobs.py
 
 A package that others build on runs every job, and so does anything that is not known to be harmless: the tools, the
-root configuration, an empty list. A leaf package runs its own tests. Documentation runs none.
+root configuration, an empty list. A leaf package runs its own tests, and those of the tools, which read the files of
+every package. Documentation runs none.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import workspace
 
 # Tests that reach sideways through the task registry, where no declared dependency shows it.
 ALSO_TESTED_BY = {"lab_tasks": {"lab_rl"}}
+
+# Tests that read the files of every package: documents name what exists, listed faults and gates hold everywhere.
+READS_ALL_PACKAGES = "tools"
 
 DOCUMENTATION = ("docs", "LICENSE")
 
@@ -40,7 +44,7 @@ def jobs_for(path: str) -> set[str]:
     package = parts[1] if len(parts) > 2 and parts[0] == "source" else None
     if package not in workspace.packages() or is_hub(package):
         return set(jobs())
-    return {package} | ALSO_TESTED_BY.get(package, set())
+    return {package, READS_ALL_PACKAGES} | ALSO_TESTED_BY.get(package, set())
 
 
 def is_hub(package: str) -> bool:

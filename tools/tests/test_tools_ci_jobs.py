@@ -21,12 +21,13 @@ ALL = ["lab_core", "lab_warp", "lab_newton", "lab_tasks", "lab_rl", "tools"]
         (["source/lab_core/lab_core/registry.py"], ALL),
         (["source/lab_warp/tests/test_warp_capture_graphs.py"], ALL),
         (["source/lab_newton/pyproject.toml"], ALL),
-        (["source/lab_rl/lab_rl/runner.py"], ["lab_rl"]),
+        (["source/lab_rl/lab_rl/runner.py"], ["lab_rl", "tools"]),
+        (["source/lab_rl/tests/test_rl_readme.py"], ["lab_rl", "tools"]),
         (["source/lab_rl/changelog.d/+x.added.md"], []),
-        (["source/lab_tasks/lab_tasks/robots/go2.xml"], ["lab_tasks", "lab_rl"]),
+        (["source/lab_tasks/lab_tasks/robots/go2.xml"], ["lab_tasks", "lab_rl", "tools"]),
         (["docs/index.md", "README.md", "source/lab_core/README.md", "LICENSE"], []),
         (["docs/conf.py"], []),
-        (["docs/index.md", "source/lab_rl/lab_rl/runner.py"], ["lab_rl"]),
+        (["docs/index.md", "source/lab_rl/lab_rl/runner.py"], ["lab_rl", "tools"]),
         (["tools/changelog.py"], ALL),
         (["pyproject.toml"], ALL),
         ([".ci/run"], ALL),
@@ -43,7 +44,15 @@ def test_command_prints_a_matrix():
     script = workspace.ROOT / "tools" / "ci_jobs.py"
     changed = "source/lab_rl/lab_rl/x.py\n"
     result = subprocess.run([sys.executable, str(script)], input=changed, capture_output=True, text=True, check=True)
-    assert json.loads(result.stdout) == [{"name": "lab_rl", "tests": "source/lab_rl/tests"}]
+    assert json.loads(result.stdout) == [
+        {"name": "lab_rl", "tests": "source/lab_rl/tests"},
+        {"name": "tools", "tests": "tools/tests"},
+    ]
+
+
+@pytest.mark.parametrize("package", workspace.packages())
+def test_every_package_runs_the_tools_tests_which_read_its_files(package):
+    assert "tools" in ci_jobs.jobs_for(f"source/{package}/{package}/x.py")
 
 
 def tracked_tests() -> list[str]:
