@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import warp as wp
 
+from lab_warp import skipping_eager_calls
 from lab_warp.progress import Progress
 
 KERNEL_MODULES = (
@@ -41,11 +42,14 @@ def compile_modules(names: Sequence[str], device: wp.Device, progress: Progress)
 
 
 def load_kernels(function: Callable[[], None], device: wp.Device) -> None:
-    """Loads the kernels that ``function`` launches, without running them: records it and drops the recording."""
-    gc.collect()  # what is finalised during a recording would become part of it
+    """Loads the kernels that ``function`` launches, without running them: captures it and drops the graph.
+
+    What it calls through ``lab_warp.eager`` or ``lab_warp.capture_torch`` is passed over.
+    """
+    gc.collect()  # what is finalised during a capture would become part of it
     gc.disable()
     try:
-        with wp.ScopedCapture(device=device):
+        with skipping_eager_calls(), wp.ScopedCapture(device=device):
             function()
     finally:
         gc.enable()

@@ -14,6 +14,7 @@ from lab_warp.capture import (
     captured_stages,
     eager,
     not_capturable,
+    skipping_eager_calls,
 )
 from lab_warp.rng import WarpRng
 
@@ -32,4 +33,5 @@ __all__ = [
     "captured_stages",
     "eager",
     "not_capturable",
+    "skipping_eager_calls",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lab_warp.capture.context import CaptureContext, CaptureError, StageReport
+from lab_warp.capture.graphs import skipping_eager_calls
 from lab_warp.capture.marks import capturable, not_capturable
 from lab_warp.capture.stage import CapturedStage, HasCaptureContext, capture_torch, captured, captured_stages, eager
 
@@ -18,4 +19,5 @@ __all__ = [
     "captured_stages",
     "eager",
     "not_capturable",
+    "skipping_eager_calls",
 ]

@@ -176,6 +176,7 @@ def _initialise_cublas(device: wp.Device) -> None:
 class _ThreadState(threading.local):
     builder: GraphBuilder | None = None
     plain_device: wp.Device | None = None
+    skips_eager_calls: bool = False
 
 
 _state = _ThreadState()
@@ -188,6 +189,26 @@ def active_builder() -> GraphBuilder | None:
 
 def _set_active(builder: GraphBuilder | None) -> None:
     _state.builder = builder
+
+
+@contextmanager
+def skipping_eager_calls() -> Iterator[None]:
+    """Inside, in this thread, :func:`eager` and :func:`capture_torch` call nothing and return None.
+
+    For a capture that is dropped, made only to load the kernels that it launches: code that cannot be captured, such
+    as a network, has no part in it.
+    """
+    outer = _state.skips_eager_calls
+    _state.skips_eager_calls = True
+    try:
+        yield
+    finally:
+        _state.skips_eager_calls = outer
+
+
+def eager_calls_skipped() -> bool:
+    """Returns whether :func:`skipping_eager_calls` holds."""
+    return _state.skips_eager_calls
 
 
 @contextmanager

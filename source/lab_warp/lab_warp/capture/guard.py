@@ -22,6 +22,7 @@ from lab_warp.capture.patching import (
     TorchCalls,
     TorchOperations,
     replace,
+    taken_off,
 )
 
 
@@ -38,6 +39,7 @@ class CaptureGuard:
         self._device = device
         self._thread = threading.get_ident()
         self._suspended = 0
+        self._torch_modes = (TorchCalls(self._check_torch_call), TorchOperations(self._check_torch_operation))
         self._restore = ExitStack()
         self.conditional_depth = 0
         """How many bodies of ``wp.capture_if`` and ``wp.capture_while`` enclose what is being captured."""
@@ -56,8 +58,8 @@ class CaptureGuard:
             replace(undo, wp, "to_torch", self._allow)
             for name in ("capture_if", "capture_while"):
                 replace(undo, wp, name, self._count_conditional)
-            undo.enter_context(TorchCalls(self._check_torch_call))
-            undo.enter_context(TorchOperations(self._check_torch_operation))
+            for mode in self._torch_modes:
+                undo.enter_context(mode)
             self._restore = undo.pop_all()
         return self
 
@@ -66,10 +68,18 @@ class CaptureGuard:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Forbid nothing inside: for eager calls between two graphs."""
+        """Forbid nothing inside: for eager calls between two graphs.
+
+        Torch knows nothing of the guard there: a compiled function falls back to plain Python while somebody watches
+        its operations.
+        """
+        if threading.get_ident() != self._thread:  # nothing is forbidden there
+            yield
+            return
         self._suspended += 1
         try:
-            yield
+            with taken_off(*self._torch_modes):
+                yield
         finally:
             self._suspended -= 1
 

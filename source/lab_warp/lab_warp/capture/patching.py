@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 ARRAY_HOST_READS = ("numpy", "list")
 SYNCHRONISATIONS = ("synchronize", "synchronize_device", "synchronize_stream", "synchronize_event")
@@ -57,3 +57,23 @@ class TorchOperations(TorchDispatchMode):
     ) -> Any:
         self._check(func, args)
         return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def taken_off(calls: TorchCalls, operations: TorchOperations) -> Iterator[None]:
+    """Takes modes off torch's stacks, and puts them back at the end.
+
+    One that is not on top stays: torch has taken it off itself while it asks it, or somebody put another above it.
+    """
+    off: list[TorchCalls | TorchOperations] = []
+    if _get_current_dispatch_mode() is operations:
+        operations.__exit__(None, None, None)
+        off.append(operations)
+    if _get_current_function_mode() is calls:
+        calls.__exit__(None, None, None)
+        off.append(calls)
+    try:
+        yield
+    finally:
+        for mode in reversed(off):
+            mode.__enter__()

@@ -6,12 +6,19 @@ import functools
 import weakref
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import ExitStack
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import warp as wp
 
 from lab_warp.capture.context import CaptureContext, CaptureError, Stage, StageReport, capturing_device
-from lab_warp.capture.graphs import GraphBuilder, Graphs, active_builder, call_plainly, running_plainly
+from lab_warp.capture.graphs import (
+    GraphBuilder,
+    Graphs,
+    active_builder,
+    call_plainly,
+    eager_calls_skipped,
+    running_plainly,
+)
 from lab_warp.capture.keys import argument_key
 from lab_warp.capture.marks import capturable, describe
 from lab_warp.capture.sync_trap import SyncTrap
@@ -236,6 +243,8 @@ def capture_torch(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
 
 
 def _call_plainly(function: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
+    if eager_calls_skipped():
+        return cast("R", None)  # what it would return is not there yet, and nobody keeps it
     device = capturing_device()
     if device is not None:
         raise CaptureError(

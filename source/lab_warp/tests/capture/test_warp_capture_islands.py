@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 import warp as wp
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from lab_warp import CaptureContext, CapturedStage, CaptureError, capture_torch, eager
+from lab_warp import CaptureContext, CapturedStage, CaptureError, capture_torch, eager, skipping_eager_calls
 from lab_warp.testing.stages import Calls, add, scale, value_of
 
 
@@ -70,6 +71,77 @@ def test_eager_call_may_read_the_host_and_use_torch(context: CaptureContext, x: 
 def test_eager_returns_its_result_when_captured(context: CaptureContext) -> None:
     stage = CapturedStage(lambda: eager(max, 3, 7), context)
     assert [stage(), stage()] == [7, 7]
+
+
+def test_a_compiled_function_stays_compiled_in_an_island_and_what_follows_stays_guarded() -> None:
+    """Torch leaves out of compilation what somebody watches, so the guard's modes must be off its stacks."""
+    runs: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            runs.append(1)
+            return graph.forward(*args)
+
+        return run
+
+    network = torch.compile(lambda tensor: torch.sin(tensor) + 1.0, backend=backend, fullgraph=True)
+    x, out = torch.zeros(3), torch.zeros(3)
+
+    def infer() -> None:
+        out.copy_(network(x))
+
+    infer()
+    context = CaptureContext("cpu")
+    stage = CapturedStage(lambda: capture_torch(infer), context)
+    for _ in range(3):
+        stage()
+    assert len(runs) == 4
+    assert out.tolist() == [1.0, 1.0, 1.0]
+
+    def guarded_again() -> None:
+        capture_torch(infer)
+        out.add_(1.0)
+
+    with pytest.raises(CaptureError, match="torch operation"):
+        CapturedStage(guarded_again, context)()
+    assert_usable(context)
+
+
+def test_an_island_inside_another_mode_leaves_that_in_place(context: CaptureContext) -> None:
+    class Watch(TorchDispatchMode):
+        seen = 0
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            Watch.seen += 1
+            return func(*args, **(kwargs or {}))
+
+    out = torch.zeros(3)
+
+    def function() -> None:
+        with Watch():
+            eager(out.add_, 1.0)
+
+    CapturedStage(function, context)()
+    assert out.tolist() == [1.0, 1.0, 1.0]
+    assert Watch.seen
+    assert_usable(context)
+
+
+def test_a_capture_that_is_dropped_skips_what_cannot_be_captured(context: CaptureContext, x: wp.array) -> None:
+    fn = Calls(lambda: 1)
+
+    def function() -> None:
+        add(x, 1)
+        capture_torch(fn)
+        eager(fn)
+
+    with skipping_eager_calls(), wp.ScopedCapture(device=context.device):
+        function()
+    assert fn.count == 0
+    with pytest.raises(CaptureError, match="no stage"), wp.ScopedCapture(device=context.device):
+        function()
+    function()
+    assert fn.count == 2
 
 
 def test_3_6_nested_stages_are_inlined_and_nested_eager_splits_the_outer(context: CaptureContext, x: wp.array) -> None:
