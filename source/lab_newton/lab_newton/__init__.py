@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab_newton.config import MuJoCoSolverCfg, NewtonCfg, NewtonSolverCfg, SolverCfg
+from lab_newton.config import MuJoCoSolverCfg, NeRDSolverCfg, NewtonCfg, NewtonSolverCfg, SolverCfg
 
 __version__ = "0.1.0"
 
-__all__ = ["MuJoCoSolverCfg", "NewtonCfg", "NewtonSolverCfg", "SolverCfg"]
+__all__ = ["MuJoCoSolverCfg", "NeRDSolverCfg", "NewtonCfg", "NewtonSolverCfg", "SolverCfg"]

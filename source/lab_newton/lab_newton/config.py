@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from lab_core.config import resolve_reference
+from lab_core.config import MISSING, resolve_reference
 from lab_core.errors import ConfigError
 from lab_core.physics import PhysicsCfg
 from lab_core.scene import SceneCfg
@@ -143,6 +143,24 @@ class NewtonSolverCfg(SolverCfg):
                 "Name a class of another module as 'module:Class'."
             )
         raise ConfigError(f"physics.solver.name: {name!r} is no subclass of newton.solvers.SolverBase.")
+
+
+@dataclass(kw_only=True)
+class NeRDSolverCfg(SolverCfg):
+    """A model that learned the dynamics of the scene's one robot, see :mod:`lab_newton.nerd`."""
+
+    model: str = MISSING
+    """File of ``lab nerd fit``: a path, or ``package:path/inside/package``."""
+    compiled: bool = False
+    """Let ``torch.compile`` make it faster; takes a minute at the start, and a C++ compiler."""
+
+    kernel_modules: ClassVar[tuple[str, ...]] = ("newton._src.sim.articulation", "lab_newton.nerd.history_kernels")
+
+    def build(self, model: newton.Model, physics: NewtonCfg, scene: SceneCfg) -> Solver:
+        return resolve_reference("lab_newton.nerd.solver:NeRDSolver")(self, model, physics, scene)
+
+    def prepare(self, builder: newton.ModelBuilder) -> None:
+        builder.rigid_gap = 0.0  # as in the model that it learned from
 
 
 @dataclass(kw_only=True)

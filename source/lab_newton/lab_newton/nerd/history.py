@@ -47,6 +47,7 @@ class History:
     def clear(self, mask: Tensor | None = None) -> None:
         """Forgets the frames of the worlds of ``mask`` (W,) bool; None: of all."""
         if mask is None:
-            self.length.zero_()
+            for tensor in (self.tokens, self.length, self.cursor):
+                tensor.zero_()
         else:
             self.length.mul_(~mask)

@@ -42,8 +42,11 @@ class NeRDModel(nn.Module):
             self.network = NETWORKS[network](
                 self.representation.feature_owners, self.representation.change_owners, **self.options
             )
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ConfigError(f"Options of the network {network}: {error}.") from error
+        channels = self.network.contact_channels
+        self.contacts = Normaliser(channels) if channels else None
+        """Of the numbers of contacts; fitted to those of valid ones."""
 
     def forward(self, features: Tensor, contacts: Contacts | None = None, length: Tensor | None = None) -> Tensor:
         """Returns changes of velocity on the common scale (B, T, V), of the step after each frame; for training.
@@ -53,7 +56,7 @@ class NeRDModel(nn.Module):
             contacts: Of the same frames.
             length: How many frames of each window count (B,); all if None.
         """
-        return self.network(self.inputs(features), contacts, length)
+        return self.network(self.inputs(features), self._scaled(contacts), length)
 
     def predict(self, features: Tensor, contacts: Contacts | None = None, length: Tensor | None = None) -> Tensor:
         """Returns the change of velocity (B, V) in the step after each window's last frame; see :meth:`forward`."""
@@ -71,13 +74,20 @@ class NeRDModel(nn.Module):
         What a solver does and what rollouts measure is this. ``contacts`` have one frame, (W, 1, K, ...).
         """
         frames = self.inputs(self.representation.features(q, qd, effort))
-        tokens = self.network.encode(frames[:, None], contacts)
+        tokens = self.network.encode(frames[:, None], self._scaled(contacts))
         if self.network.context == 1:
             outputs = self.network.mix(tokens)[:, 0]
         else:
             history.push(tokens[:, 0])
             outputs = _last(self.network.mix(history.window(), history.length), history.length)
         return self.representation.apply_change(q, qd, self.changes.inverse(outputs.to(q.dtype)))
+
+    def _scaled(self, contacts: Contacts | None) -> Contacts | None:
+        """Returns contacts on the common scale: their numbers alone, and zeros where there is none."""
+        if contacts is None or self.contacts is None:
+            return None
+        geometry = torch.where(contacts.valid[..., None], self.contacts(contacts.geometry), 0.0)
+        return contacts._replace(geometry=geometry)
 
 
 def _last(outputs: Tensor, length: Tensor | None) -> Tensor:

@@ -1,9 +1,12 @@
 """The networks that a model may be made of, by name; model files name one of these and nothing else."""
 
+from lab_newton.nerd.networks.contacts import Contacts
 from lab_newton.nerd.networks.mlp import MLP
-from lab_newton.nerd.networks.network import Contacts, Network
+from lab_newton.nerd.networks.network import Network
+from lab_newton.nerd.networks.parallel import ParallelNeRD
+from lab_newton.nerd.networks.vector import VectorNeRD
 
-NETWORKS: dict[str, type[Network]] = {network.__name__: network for network in (MLP,)}
+NETWORKS: dict[str, type[Network]] = {network.__name__: network for network in (MLP, VectorNeRD, ParallelNeRD)}
 """Name -> class, whose arguments are plain values."""
 
-__all__ = ["MLP", "NETWORKS", "Contacts", "Network"]
+__all__ = ["MLP", "NETWORKS", "Contacts", "Network", "ParallelNeRD", "VectorNeRD"]

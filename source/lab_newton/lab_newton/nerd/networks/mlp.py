@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from lab_newton.nerd.networks.network import Contacts, Network
+from lab_newton.nerd.networks.network import Network
 
 
 class MLP(Network):
@@ -16,23 +16,24 @@ class MLP(Network):
         input_owners: As for every :class:`Network`.
         output_owners: As for every :class:`Network`.
         hidden: Units of each layer.
+        contact_channels: As for every :class:`Network`.
+        contact_size: As for every :class:`Network`.
     """
 
-    context = 1
-
     def __init__(
-        self, input_owners: Sequence[int], output_owners: Sequence[int], hidden: Sequence[int] = (256, 256, 256)
+        self,
+        input_owners: Sequence[int],
+        output_owners: Sequence[int],
+        hidden: Sequence[int] = (256, 256, 256),
+        contact_channels: int = 0,
+        contact_size: int = 16,
     ) -> None:
-        super().__init__(input_owners, output_owners)
-        self.token_size = self.num_inputs
+        super().__init__(input_owners, output_owners, 1, contact_channels, contact_size)
         widths = [self.token_size, *hidden]
         layers: list[nn.Module] = []
         for inputs, outputs in zip(widths[:-1], widths[1:], strict=True):
             layers += [nn.Linear(inputs, outputs), nn.SiLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], self.num_outputs))
-
-    def encode(self, frames: Tensor, contacts: Contacts | None = None) -> Tensor:
-        return frames
 
     def mix(self, tokens: Tensor, length: Tensor | None = None) -> Tensor:
         return self.layers(tokens)

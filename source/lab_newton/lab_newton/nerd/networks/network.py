@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-
-class Contacts(NamedTuple):
-    """Contacts of a batch of frames in any order, at most K per frame."""
-
-    geometry: Tensor
-    """(B, T, K, C) continuous numbers, on the common scale; 0 where there is no contact."""
-    owner: Tensor
-    """(B, T, K) body that feels it, as in :attr:`lab_newton.nerd.Representation.feature_owners`."""
-    valid: Tensor
-    """(B, T, K) bool, where there is a contact."""
+from lab_newton.nerd.networks.contacts import ContactEncoder, Contacts
 
 
 class Network(nn.Module, ABC):
@@ -29,26 +20,58 @@ class Network(nn.Module, ABC):
     Args:
         input_owners: Body that each of the F channels of a frame belongs to.
         output_owners: Body that each of the P outputs belongs to.
+        context: T, most frames that it looks at.
+        contact_channels: C, numbers of a contact; 0: it sees no contacts.
+        contact_size: Numbers that the contacts of a body are made into.
     """
 
-    context: int
-    """T, most frames that it looks at."""
-    token_size: int
-    """E, numbers of an encoded frame."""
-
-    def __init__(self, input_owners: Sequence[int], output_owners: Sequence[int]) -> None:
+    def __init__(
+        self,
+        input_owners: Sequence[int],
+        output_owners: Sequence[int],
+        context: int,
+        contact_channels: int = 0,
+        contact_size: int = 16,
+    ) -> None:
         super().__init__()
+        self.context = context
+        self.contact_channels = contact_channels
         self.num_inputs, self.num_outputs = len(input_owners), len(output_owners)
         self.num_bodies = max((*input_owners, *output_owners)) + 1
+        self.token_size = self.num_inputs
+        """E, numbers of an encoded frame."""
+        self.contact_encoder = None
+        if contact_channels:
+            self.contact_encoder = ContactEncoder(self.num_bodies, contact_channels, contact_size)
+            self.token_size += self.num_bodies * contact_size
 
-    @abstractmethod
     def encode(self, frames: Tensor, contacts: Contacts | None = None) -> Tensor:
-        """Returns frames (B, T, F), with their contacts, as tokens (B, T, E)."""
+        """Returns frames (B, T, F), with their contacts, as tokens (B, T, E).
+
+        Raises:
+            ValueError: it sees contacts and is given none.
+        """
+        if self.contact_encoder is None:
+            return frames
+        if contacts is None:
+            raise ValueError(f"This {type(self).__name__} looks at contacts, and was given none.")
+        return torch.cat((frames, self.contact_encoder(contacts).flatten(-2).to(frames.dtype)), dim=-1)
 
     @abstractmethod
     def mix(self, tokens: Tensor, length: Tensor | None = None) -> Tensor:
-        """Returns outputs (B, T, P) for tokens (B, T, E); ``length`` (B,): how many of them count, all if None."""
+        """Returns outputs (B, T, P) for tokens (B, T, E); ``length`` (B,): how many of them count, all if None.
+
+        Outputs beyond the length mean nothing.
+        """
 
     def forward(self, frames: Tensor, contacts: Contacts | None = None, length: Tensor | None = None) -> Tensor:
         """Returns outputs (B, T, P) for frames (B, T, F) on the common scale, oldest first; see :meth:`mix`."""
         return self.mix(self.encode(frames, contacts), length)
+
+
+def keep_first(tokens: Tensor, length: Tensor | None) -> Tensor:
+    """Returns tokens (B, T, E) with zeros beyond the first ``length`` (B,), even in place of NaN."""
+    if length is None:
+        return tokens
+    counted = torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
+    return torch.where(counted[..., None], tokens, 0.0)

@@ -1,0 +1,129 @@
+"""A learned model with the interface of Newton's own solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import newton
+import torch
+import warp as wp
+from newton.solvers import SolverBase
+from torch import Tensor
+
+from lab_core.errors import ConfigError
+from lab_newton.arrays import present
+from lab_newton.model import asset_path
+from lab_newton.nerd import history_kernels as kernels
+from lab_newton.nerd.model import NeRDModel
+from lab_newton.nerd.model_file import load_model
+from lab_newton.nerd.refusals import check_drives, check_robot, check_step, layout_like
+from lab_warp import capture_torch
+
+
+class SolverNeRD(SolverBase):
+    """Moves joints as a model learned it, one articulation per world; bodies follow by forward kinematics.
+
+    Whoever writes joint states must call :meth:`reset` or :meth:`forget` for those worlds: their history would not
+    lead to them. Contacts, ``state.body_f`` and properties that change are not felt.
+
+    Args:
+        model: Worlds that hold the robot of the learned model.
+        learned: The learned model, or its file: a path, or ``package:path/inside/package``.
+        compiled: Whether ``torch.compile`` makes it faster; takes a minute at the first step.
+
+    Raises:
+        ConfigError: the file is missing or damaged, or the worlds hold something other than what the model learned.
+    """
+
+    def __init__(self, model: newton.Model, learned: NeRDModel | str | Path, *, compiled: bool = False) -> None:
+        super().__init__(model)
+        self.what = "The learned model"
+        if not isinstance(learned, NeRDModel):
+            path = asset_path(str(learned))
+            self.what = f"The learned model {path.name!r}"
+            learned, _ = load_model(path)
+        layout = learned.layout
+        if learned.network.contact_channels:
+            raise ConfigError(f"{self.what} looks at contacts, which this solver does not find.")
+        check_robot(self.what, layout, layout_like(layout, model, layout.dt))
+        check_drives(self.what, model)
+        self.learned = learned.to(wp.device_to_torch(model.device)).eval().requires_grad_(False)
+        self._shape_q = (model.world_count, layout.num_positions)
+        self._shape_qd = (model.world_count, layout.num_velocities)
+        self.history = self.learned.make_history(model.world_count)
+        """The latest frames of all worlds."""
+        self._length = wp.from_torch(self.history.length)
+        self._no_control = model.control()
+        self._predict: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = self._step_model
+        if compiled:
+            self._predict = torch.compile(self._step_model, dynamic=False)
+        self._warm_up()
+
+    def step(
+        self,
+        state_in: newton.State,
+        state_out: newton.State,
+        control: newton.Control | None,
+        contacts: newton.Contacts | None,
+        dt: float,
+        *,
+        observables: SolverBase.Observables | None = None,
+    ) -> None:
+        """Advances ``state_in`` by ``dt`` [s] into ``state_out``, which may be the same.
+
+        Raises:
+            ConfigError: the model learned steps of another duration, or has nothing to be observed.
+        """
+        check_step(self.what, self.learned.layout, dt)
+        if observables is not None:
+            raise ConfigError(f"{self.what} predicts motion; there is nothing else to observe in it.")
+        effort = present((control or self._no_control).joint_f)
+        q, qd, q_out, qd_out = (
+            present(x) for x in (state_in.joint_q, state_in.joint_qd, state_out.joint_q, state_out.joint_qd)
+        )
+        capture_torch(self._advance, q, qd, effort, q_out, qd_out)
+        newton.eval_fk(self.model, q_out, qd_out, state_out)
+
+    def reset(
+        self, state: newton.State, world_mask: wp.array | None = None, flags: newton.StateFlags | int | None = None
+    ) -> None:
+        """Forgets what led to the states of the worlds of ``world_mask`` (N + 1,), of all if None."""
+        mask = self._normalize_reset_world_mask(world_mask)
+        if mask is None:
+            self._length.zero_()
+        else:
+            self.forget(mask)
+
+    def forget(self, mask: wp.array) -> None:
+        """Forgets what led to the states of the worlds of ``mask``, (N,) bool or longer."""
+        wp.launch(kernels.forget, dim=self.model.world_count, inputs=[mask], outputs=[self._length], device=mask.device)
+
+    def notify_model_changed(self, flags: newton.ModelFlags | int) -> None:
+        """Refuses, whatever changed.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(f"{self.what} cannot follow changed physics ({newton.ModelFlags(flags)!r}).")
+
+    def _advance(self, q: wp.array, qd: wp.array, effort: wp.array, q_out: wp.array, qd_out: wp.array) -> None:
+        poses, velocities = wp.to_torch(q).view(self._shape_q), wp.to_torch(qd).view(self._shape_qd)
+        efforts = wp.to_torch(effort).view(self._shape_qd)[:, -self.learned.layout.num_joints :]
+        with torch.no_grad():
+            poses, velocities = self._predict(poses, velocities, efforts)
+            wp.to_torch(q_out).view(self._shape_q).copy_(poses)
+            wp.to_torch(qd_out).view(self._shape_qd).copy_(velocities)
+
+    def _step_model(self, q: Tensor, qd: Tensor, effort: Tensor) -> tuple[Tensor, Tensor]:
+        return self.learned.step(self.history, q, qd, effort)
+
+    def _warm_up(self) -> None:
+        """Lets libraries initialise themselves, and compilers run, while nobody captures."""
+        model = self.model
+        scratch = model.state()
+        self._advance(
+            present(model.joint_q), present(model.joint_qd), present(self._no_control.joint_f),
+            present(scratch.joint_q), present(scratch.joint_qd),
+        )  # fmt: skip
+        self.history.clear()

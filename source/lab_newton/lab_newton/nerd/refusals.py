@@ -1,0 +1,71 @@
+"""What a learned model cannot follow, said before it moves anything."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import newton
+import numpy as np
+
+from lab_core.errors import ConfigError
+from lab_newton.arrays import present
+from lab_newton.nerd.layout import RobotLayout
+
+
+def check_robot(what: str, learned: RobotLayout, found: RobotLayout) -> None:
+    """Refuses a robot or a timing other than those that a model learned.
+
+    Args:
+        what: What messages call the model.
+        learned: Layout of the model.
+        found: Layout of the robot that it is to move.
+
+    Raises:
+        ConfigError: they differ; the message names every field.
+    """
+    if changed := found.differences(learned):
+        raise ConfigError(f"{what} learned other physics: {'; '.join(changed)} as learned.")
+
+
+def check_step(what: str, learned: RobotLayout, dt: float) -> None:
+    """Refuses a step of another duration ``dt`` [s] than the model learned.
+
+    Raises:
+        ConfigError: it is another one.
+    """
+    if not math.isclose(dt, learned.dt, rel_tol=1e-6):
+        raise ConfigError(f"{what} learned steps of {learned.dt:.9g} s, and cannot make one of {dt:.9g} s.")
+
+
+def check_drives(what: str, model: newton.Model) -> None:
+    """Refuses drives and actuators inside the solver: their efforts are none that a model sees.
+
+    Raises:
+        ConfigError: the message names the joints.
+    """
+    worlds = model.world_count
+    num_joints = model.joint_count // worlds
+    first_dof = [*present(model.joint_qd_start).numpy()[:num_joints], model.joint_dof_count // worlds]
+    gains = np.stack([present(gain).numpy() for gain in (model.joint_target_ke, model.joint_target_kd)])
+    driven = [
+        model.joint_label[joint].rsplit("/", 1)[-1]
+        for joint in range(num_joints)
+        if np.any(gains[:, first_dof[joint] : first_dof[joint + 1]])
+    ]
+    if driven:
+        raise ConfigError(
+            f"{what} moves joints by their efforts alone, and the model has drives of its own (joint_target_ke, "
+            f"joint_target_kd) on: {', '.join(driven)}. Let an actuator write joint_f instead."
+        )
+    if count := model.custom_frequency_counts.get("mujoco:actuator", 0):
+        raise ConfigError(
+            f"{what} moves joints by their efforts alone, and the model has {count // worlds} actuators of MuJoCo. Let "
+            "an actuator write joint_f instead."
+        )
+
+
+def layout_like(learned: RobotLayout, model: newton.Model, dt: float) -> RobotLayout:
+    """Returns the layout of ``model``, taking those joints for actuated that were when a model learned."""
+    found = RobotLayout.from_model(model, dt)
+    return replace(found, actuated=tuple(name for name in found.actuated if name in learned.actuated))
