@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lab_core.errors import ConfigError
 from lab_newton.arrays import present
-from lab_newton.model import asset_path
+from lab_newton.model_files import asset_path
 from lab_newton.nerd import history_kernels as kernels
 from lab_newton.nerd.model import NeRDModel
 from lab_newton.nerd.model_file import load_model

@@ -87,6 +87,6 @@ def _actuated(scene: SceneCfg, learned: RobotLayout) -> list[str]:
         learned.joint_names[joint]
         for name, cfg in scene.entities.items()
         if isinstance(cfg, ArticulationCfg)
-        for joints in actuated_joints(name, cfg, learned.joint_names).values()
+        for joints in actuated_joints(name, cfg.actuators, learned.joint_names).values()
         for joint in joints
     ]
