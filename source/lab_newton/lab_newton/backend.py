@@ -62,6 +62,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._written = wp.from_torch(self.written)
         self._non_finite = wp.from_torch(self.non_finite)
         self._env_origins = wp.from_torch(self.env_origins, dtype=wp.vec3)
+        self._given_mask = torch.zeros_like(self.non_finite)
+        self._reset_mask = wp.from_torch(self._given_mask)
         self._ground = Ground(scene, self.terrain, cfg.terrain, self._device)
         self._entities: dict[str, NewtonEntity] = {
             name: make_entity(entity, name, num_envs, self._device) for name, entity in scene.entities.items()
@@ -69,7 +71,6 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._notices: dict[str, CapturedStage] = {}
         self._sensors: dict[str, Sensor] = {}
         with wp.ScopedDevice(self._device):
-            self._reset_mask = wp.zeros(num_envs, dtype=wp.bool)
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
             self._non_finite_count = wp.zeros(1, dtype=wp.int32)
         self._traces = SubstepTraces(self._entities, self.sensors, num_envs, self._device)
@@ -104,7 +105,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         if self._device.is_capturing:  # torch cannot take part in somebody else's recording
             wp.copy(self._reset_mask, wp.from_torch(mask))
         else:
-            wp.to_torch(self._reset_mask).copy_(mask)
+            self._given_mask.copy_(mask)
         self._reset()
 
     def forward(self) -> None:

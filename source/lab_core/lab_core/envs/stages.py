@@ -33,8 +33,8 @@ class Stage:
     """Argument of the method, for those that call a hook of the recorder."""
     does: str = ""
     """What it does, for the documents."""
-    when: Callable[[StagedEnv], bool] = lambda env: True
-    """Whether a step of this environment has it."""
+    when: Callable[[StagedEnv], bool] | None = None
+    """Whether a step of this environment has it; None: every step."""
     on_host: bool = False
     """It needs the host: front ends that capture the step run it behind their graphs."""
 
@@ -107,7 +107,7 @@ def run_stages(env: StagedEnv, stages: Sequence[Stage], mark: MarkStage | None =
     if mark is not None:
         mark("")
     for stage in stages:
-        if stage.when(env):
+        if stage.when is None or stage.when(env):
             method = getattr(env, stage.method)
             method(stage.hook) if stage.hook else method()
             if mark is not None:

@@ -12,10 +12,19 @@ from lab_core.managers.errors import TermError
 
 def check_tensor(value: Any, shape: tuple[int, ...], what: str, dtype: torch.dtype | None = None) -> None:
     """Raises :class:`TermError` unless ``value`` is a tensor of this shape (and type). Costs no device time."""
-    if isinstance(value, torch.Tensor) and value.shape == shape and (dtype is None or value.dtype == dtype):
-        return
+    if not is_tensor(value, shape, dtype):
+        raise wrong_tensor(value, shape, what, dtype)
+
+
+def is_tensor(value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> bool:
+    """Returns whether ``value`` is a tensor of this shape (and type); for every step, which must not make messages."""
+    return isinstance(value, torch.Tensor) and value.shape == shape and (dtype is None or value.dtype == dtype)
+
+
+def wrong_tensor(value: Any, shape: tuple[int, ...], what: str, dtype: torch.dtype | None = None) -> TermError:
+    """Returns the error for a ``value`` that is no such tensor."""
     given = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
-    raise TermError(f"{what} must return a {dtype or 'number'} tensor {shape}, got {given}.")
+    return TermError(f"{what} must return a {dtype or 'number'} tensor {shape}, got {given}.")
 
 
 def check_number(value: Any, what: str) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from lab_core.config import MISSING, equal_values, same_values
 from lab_core.env import Env
-from lab_core.managers.checks import check_tensor
+from lab_core.managers.checks import is_tensor, wrong_tensor
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, function_name
 from lab_core.managers.selections import resolve_selections
@@ -196,5 +196,6 @@ class TorchTerms(FunctionTerms[CfgT]):
     def _call_checked(self, name: str, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Calls a term that returns one number per environment."""
         value = self._call(name)
-        check_tensor(value, (self.num_envs,), self._what(name), dtype)
+        if not is_tensor(value, (self.num_envs,), dtype):
+            raise wrong_tensor(value, (self.num_envs,), self._what(name), dtype)
         return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import torch
@@ -37,7 +38,7 @@ class MetricTerms(FunctionTerms[MetricTermCfg]):
         self._values = torch.zeros(self.num_envs, len(self._cfgs), device=self.device)
         self._steps = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
 
-    @property
+    @cached_property
     def _log_names(self) -> list[str]:
         return [f"Metrics/{name}" for name in self._cfgs]
 

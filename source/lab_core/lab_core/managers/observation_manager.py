@@ -11,7 +11,7 @@ import torch
 
 from lab_core.config import MISSING
 from lab_core.env import Env
-from lab_core.managers.checks import check_tensor
+from lab_core.managers.checks import is_tensor, wrong_tensor
 from lab_core.managers.errors import TermError
 from lab_core.managers.function_terms import FunctionTerms, TorchTerms
 from lab_core.managers.manager_base import function_name
@@ -82,12 +82,14 @@ class ObservationTerms(FunctionTerms[ObservationTermCfg]):
 
     def _value(self, name: str) -> torch.Tensor:
         """Calls a term's function."""
-        value, what = self._call(name), self._what(name)
+        value = self._call(name)
         if name in self._pipelines:
-            check_tensor(value, self._pipelines[name].value_shape, what)
+            shape = self._pipelines[name].value_shape
+            if not is_tensor(value, shape):
+                raise wrong_tensor(value, shape, self._what(name))
         elif not isinstance(value, torch.Tensor) or value.dim() < 2 or value.shape[0] != self.num_envs:
             given = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
-            raise TermError(f"{what} must return a tensor ({self.num_envs}, D, ...), got {given}.")
+            raise TermError(f"{self._what(name)} must return a tensor ({self.num_envs}, D, ...), got {given}.")
         return value
 
     def _compute_terms(self, group: str, advance: torch.Tensor | None) -> dict[str, torch.Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ class RewardTerms(FunctionTerms[RewardTermCfg]):
         finite = self.step_reward.isfinite().all(dim=0) & self._episode_sums.isfinite().all(dim=0)
         return [name for name, is_finite in zip(self._cfgs, finite.tolist(), strict=True) if not is_finite]
 
-    @property
+    @cached_property
     def _log_names(self) -> list[str]:
         return [f"Episode_Reward/{name}" for name in self._cfgs]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -51,7 +52,7 @@ class TerminationTerms(FunctionTerms[TerminationTermCfg]):
             raise UnknownTermError(unknown_name_message("termination term", name, self._columns))
         return self._term_dones[:, self._columns.index(name)]
 
-    @property
+    @cached_property
     def _log_names(self) -> list[str]:
         return [f"Episode_Termination/{name}" for name in self._columns]
 
