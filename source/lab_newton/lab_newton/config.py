@@ -151,6 +151,9 @@ class NeRDSolverCfg(SolverCfg):
 
     model: str = MISSING
     """File of ``lab nerd fit``: a path, or ``package:path/inside/package``."""
+    teacher: SolverCfg = field(default_factory=MuJoCoSolverCfg)
+    """Settings of the solver that it learned from. What that asks of a model is asked of this one too, so that they are
+    the same; nothing else of it is used."""
     compiled: bool = False
     """Let ``torch.compile`` make it faster; takes a minute at the start, and a C++ compiler."""
 
@@ -160,7 +163,7 @@ class NeRDSolverCfg(SolverCfg):
         return resolve_reference("lab_newton.nerd.solver:NeRDSolver")(self, model, physics, scene)
 
     def prepare(self, builder: newton.ModelBuilder) -> None:
-        builder.rigid_gap = 0.0  # as in the model that it learned from
+        self.teacher.prepare(builder)
 
 
 @dataclass(kw_only=True)

@@ -10,6 +10,7 @@ from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.model import NeRDModel
 from lab_newton.nerd.model_file import ModelDescription, load_model, save_model
 from lab_newton.nerd.networks import NETWORKS, Contacts, Network
+from lab_newton.nerd.newton_solver import SolverNeRD
 from lab_newton.nerd.normaliser import Normaliser
 from lab_newton.nerd.representation import Representation
 
@@ -23,6 +24,7 @@ __all__ = [
     "Normaliser",
     "Representation",
     "RobotLayout",
+    "SolverNeRD",
     "load_model",
     "save_model",
 ]
