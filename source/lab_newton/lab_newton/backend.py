@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import warp as wp
 from lab_core.capability import CAPABLE
 from lab_core.errors import ConfigError, LabError, unknown_name_message
 from lab_core.names import UnknownNameError
-from lab_core.physics import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
+from lab_core.physics import CapacityError, Fingerprint, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
 from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.seeding import make_generator
 from lab_core.state import StateRoot
@@ -23,6 +24,7 @@ from lab_newton.actuators import EntityActuators
 from lab_newton.arrays import present
 from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
 from lab_newton.config import NewtonCfg
+from lab_newton.fingerprint import describe_model
 from lab_newton.model import build_model
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
 from lab_newton.state import NewtonEntity, health_kernels, make_entity
@@ -93,6 +95,9 @@ class NewtonBackend(StateRoot, PhysicsBackend):
     def description(self) -> str:
         mode = "captured" if self.capture_context.enabled else "eager: LAB_CAPTURE=0"
         return f"{self._cfg.backend} ({self.solver.name}), {mode}"
+
+    def fingerprint(self) -> Fingerprint:
+        return deepcopy(self._fingerprint)
 
     def step(self, substeps: int) -> None:
         self._step(substeps)
@@ -277,6 +282,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             self._cfg.solver.prepare,
         )
         self.entities.update({name: entity.data for name, entity in self._entities.items()})
+        # Before the solver, which may change the model.
+        self._fingerprint = describe_model(self._model, self._entities, self._cfg, self._scene)
         with wp.ScopedDevice(self._device):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
             self.solver = self._cfg.solver.build(self._model, self._cfg, self._scene)

@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
 
 
 def _replay(path: Path, args: ReplayOptions) -> ReplayReport:
-    from lab_core.datasets.provenance import physics_fingerprint
+    from lab_core.datasets.provenance import physics_attributes, physics_differences
     from lab_core.datasets.reader import RecordedDataset
     from lab_core.rollouts import VideoRecorder, build_replay_env, replay_episodes
 
@@ -77,8 +77,10 @@ def _replay(path: Path, args: ReplayOptions) -> ReplayReport:
         num_envs = args.num_envs or min(len(episodes), 64)
         env = build_replay_env(dataset, num_envs, str(resolve_device(args.device)), args.task)
         stack.callback(env.close)
-        if physics_fingerprint(env) != dataset.attributes.get("physics_fingerprint", physics_fingerprint(env)):
-            print_warning("The physics differs from that of the recording (settings, robot or version).")
+        if "physics_fingerprint" in dataset.attributes:
+            found = physics_differences(physics_attributes(env), dataset.attributes)
+            if found:
+                print_warning("The physics differs from that of the recording:\n  " + "\n  ".join(found))
         env.cfg.scene.camera.num_envs = num_envs
         video = None
         if args.video is not None:

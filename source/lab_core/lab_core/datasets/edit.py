@@ -15,12 +15,11 @@ import numpy as np
 
 from lab_core.datasets.episode import EpisodeInfo
 from lab_core.datasets.errors import DatasetError
+from lab_core.datasets.provenance import physics_differences
 from lab_core.datasets.reader import RecordedDataset, open_hdf5
 
 Report = Callable[[int], None]
 """Told the number of episodes that were copied, after each."""
-
-_MUST_AGREE = ("quaternion", "names", "step_dt", "physics_dt", "decimation", "physics_fingerprint")
 
 
 def merge(sources: Sequence[RecordedDataset], output: Path, report: Report = lambda count: None) -> None:
@@ -173,12 +172,8 @@ def _check_compatible(sources: Sequence[RecordedDataset]) -> None:
             files.add(path.resolve())
         if not len(source):
             raise DatasetError(f"{source.path} holds no episodes.")
-        for name in _MUST_AGREE:
-            mine, other = first.attributes.get(name), source.attributes.get(name)
-            if mine != other:
-                raise DatasetError(
-                    f"{first.path} and {source.path} do not fit together: their {name} is {mine!r} and {other!r}."
-                )
+        if found := physics_differences(source.attributes, first.attributes):
+            raise DatasetError(f"{source.path} does not fit together with {first.path}:\n  " + "\n  ".join(found))
         if first.quaternion_order != source.quaternion_order:
             raise DatasetError(f"{first.path} and {source.path} store quaternions in different orders.")
         mine, other = first.layout(0), source.layout(0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import h5py
 from lab_core.config import config_hash, dump_yaml
 from lab_core.env import Env
 from lab_core.errors import ConfigError
+from lab_core.physics import differences
 from lab_core.versions import git_revision, package_versions
 
 
@@ -46,13 +47,8 @@ def describe(env: Env, env_name: str) -> Provenance:
     env_args = {"env_name": env_name, "type": 2, "env_kwargs": {}, "sim_args": sim_args}
     attributes = {
         "env_args": json.dumps(env_args),
-        "quaternion": "xyzw",
-        "names": json.dumps(_names(env)),
-        "step_dt": env.step_dt,
-        "physics_dt": env.physics_dt,
-        "decimation": env.cfg.decimation,
+        **physics_attributes(env),
         "physics": env.physics.description,
-        "physics_fingerprint": physics_fingerprint(env),
         "config_hash": digest,
         "versions": json.dumps(_versions()),
         "git": json.dumps(git_revision()),
@@ -61,19 +57,33 @@ def describe(env: Env, env_name: str) -> Provenance:
     return Provenance(attributes, config)
 
 
-def physics_fingerprint(env: Env) -> str:
-    """SHA-256 of what decides how the robots move: physics settings and timing, entities with their actuators, ground,
-    names, and the properties that the model was built with. Terrain, sensors and the number of environments are left
-    out."""
-    scene = env.cfg.scene
-    digest = hashlib.sha256()
-    for part in (env.cfg.physics, env.cfg.decimation, scene.ground, scene.entities):
-        digest.update(dump_yaml(part).encode())
-    digest.update(json.dumps(_names(env)).encode())
-    for name in env.scene:
-        for field, value in env.scene[name].default_properties.items():
-            digest.update(field.encode() + value[0].cpu().numpy().tobytes())
-    return digest.hexdigest()
+def physics_attributes(env: Env) -> dict[str, Any]:
+    """Returns those attributes that say what robot moves in which physics; see :func:`physics_differences`."""
+    return {
+        "quaternion": "xyzw",
+        "names": json.dumps(_names(env)),
+        "step_dt": env.step_dt,
+        "physics_dt": env.physics_dt,
+        "decimation": env.cfg.decimation,
+        "physics_fingerprint": json.dumps(env.physics.fingerprint()),
+    }
+
+
+def physics_differences(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """Returns how the robots and the physics of two recordings differ, as ``"field: x, was y"``; empty where not.
+
+    Args:
+        now: Attributes of the group ``data`` of a file, or :func:`physics_attributes` of an environment.
+        before: The same of another one.
+    """
+    found = [
+        f"{name}: {now.get(name)}, was {before.get(name)}"
+        for name in ("quaternion", "names", "step_dt", "physics_dt", "decimation")
+        if now.get(name) != before.get(name)
+    ]
+    # Files of another program have no fingerprint.
+    mine, other = (json.loads(attributes.get("physics_fingerprint", "{}")) for attributes in (now, before))
+    return found + differences(mine, other)
 
 
 def _names(env: Env) -> dict[str, dict[str, list[str]]]:

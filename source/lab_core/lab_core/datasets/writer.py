@@ -17,7 +17,7 @@ from lab_core.datasets.config import DatasetCfg, ExportMode
 from lab_core.datasets.episode import EpisodeInfo
 from lab_core.datasets.errors import RecorderError
 from lab_core.datasets.index import ShardEntry, ShardIndex, find_shards, index_path, shard_path
-from lab_core.datasets.provenance import Provenance, describe
+from lab_core.datasets.provenance import Provenance, describe, physics_differences
 from lab_core.datasets.reader import RecordedDataset
 from lab_core.datasets.shard import Shard
 from lab_core.env import Env
@@ -258,10 +258,10 @@ def _open_index(cfg: DatasetCfg, provenance: Provenance) -> ShardIndex:
 def _resumed_shards(cfg: DatasetCfg, provenance: Provenance) -> list[ShardEntry]:
     """The finished files as they are, whatever the index says of them."""
     with RecordedDataset(cfg.folder, cfg.name) as dataset:
-        for name in ("names", "quaternion", "physics_fingerprint"):
-            if dataset.attributes and dataset.attributes.get(name) != provenance.attributes[name]:
-                raise RecorderError(
-                    f"the recording {cfg.name!r} in {cfg.folder} cannot be resumed: its {name} is "
-                    f"{dataset.attributes.get(name)!r}, now it is {provenance.attributes[name]!r}."
-                )
+        found = physics_differences(provenance.attributes, dataset.attributes) if dataset.attributes else []
+        if found:
+            raise RecorderError(
+                f"the recording {cfg.name!r} in {cfg.folder} cannot be resumed, the robot or the physics differs:\n  "
+                + "\n  ".join(found)
+            )
         return [ShardEntry(path.name, len(infos), sum(info.length for info in infos)) for path, infos in dataset.files]

@@ -1,6 +1,7 @@
 """What a physics engine must offer."""
 
 from lab_core.physics.backend import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.physics.fingerprint import Fingerprint, differences, plain
 from lab_core.physics.traces import ENTERING, ENTITY_FIELDS, TraceBuffers
 from lab_core.physics.viewer import CommandComponent, SettableCommand, Viewer
 
@@ -9,10 +10,13 @@ __all__ = [
     "ENTITY_FIELDS",
     "CapacityError",
     "CommandComponent",
+    "Fingerprint",
     "HealthReport",
     "PhysicsBackend",
     "PhysicsCfg",
     "SettableCommand",
     "TraceBuffers",
     "Viewer",
+    "differences",
+    "plain",
 ]

@@ -13,6 +13,7 @@ import torch
 from lab_core.capability import Capability
 from lab_core.config import MISSING
 from lab_core.errors import ConfigError, LabError
+from lab_core.physics.fingerprint import Fingerprint, plain
 from lab_core.physics.viewer import SettableCommand, Viewer
 from lab_core.terrain import Terrain, generate_terrain
 
@@ -110,6 +111,16 @@ class PhysicsBackend(ABC):
     def description(self) -> str:
         """What computes the physics and how it runs, for the line that a training begins with."""
         return self.cfg.backend
+
+    def fingerprint(self) -> Fingerprint:
+        """Returns what decides how the robots move, by names that mean the same in every backend, as plain values.
+
+        ``timing`` and ``forces`` here. A backend adds ``robot`` (bodies and joints by entity), ``actuators``,
+        ``materials``, ``collision`` and ``versions``, of the engine as it was built: whatever changed since then, by
+        randomisation say, is not in it. Left out are settings of a solver, places of files, paths inside them, the
+        shape of terrain and the number of environments. :func:`lab_core.physics.differences` compares two of these.
+        """
+        return plain({"timing": {"dt": self.dt}, "forces": {"gravity": self.cfg.gravity}})
 
     def mark_written(self, mask: torch.Tensor) -> None:
         """Marks environments ``mask`` (N,) bool as having newly authored state."""

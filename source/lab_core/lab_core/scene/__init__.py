@@ -14,6 +14,7 @@ from lab_core.scene.articulation import Articulation, ArticulationCfg, InitialSt
 from lab_core.scene.articulation_data import ArticulationData
 from lab_core.scene.buffers import Buffer, Kind, Notice, Role
 from lab_core.scene.defaults import actuated_joints, fill_defaults
+from lab_core.scene.described import actuator_fields
 from lab_core.scene.entity import Entity, EntityCfg, EntityPhysics
 from lab_core.scene.entity_data import EntityData
 from lab_core.scene.scene import CameraCfg, GroundCfg, Scene, SceneCfg, SceneState
@@ -43,6 +44,7 @@ __all__ = [
     "SceneCfg",
     "SceneState",
     "actuated_joints",
+    "actuator_fields",
     "clip_to_motor_curve",
     "fill_defaults",
     "require_number",

@@ -12,10 +12,12 @@ import torch
 from lab_core.errors import LabError
 from lab_core.masks import masked_copy_
 from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg
+from lab_core.physics.fingerprint import Fingerprint, plain
 from lab_core.physics.traces import ENTITY_FIELDS, TraceBuffers
 from lab_core.scene import ArticulationCfg, ArticulationData
 from lab_core.scene.actuators import ActuatorCfg, DCMotorActuatorCfg, IdealPDActuatorCfg, clip_to_motor_curve
 from lab_core.scene.defaults import fill_defaults
+from lab_core.scene.described import actuator_fields
 from lab_core.scene.scene import SceneCfg
 
 CART_MASS = 1.0
@@ -63,9 +65,29 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         data.body_mass.copy_(torch.tensor([7.2, CART_MASS, POLE_MASS]))
         data.body_com_pos_b[:, 2, 2] = POLE_COM
         fill_defaults(name, entity, data)
+        self._fingerprint = self._describe(name, entity, scene)
         for group, actuator in entity.actuators.items():
             _require_plain_motor(f"Actuator group {group!r} of {name!r}", actuator)
         self._rebuild()
+
+    def fingerprint(self) -> Fingerprint:
+        return super().fingerprint() | self._fingerprint
+
+    def _describe(self, name: str, entity: ArticulationCfg, scene: SceneCfg) -> Fingerprint:
+        data = self._data
+        bodies = zip(data.body_names, data.body_mass[0], data.body_com_pos_b[0], strict=True)
+        joints = zip(data.joint_names, data.joint_pos_limits[0], strict=True)
+        robot = {
+            "bodies": {body: {"mass": mass, "center_of_mass": com} for body, mass, com in bodies},
+            "joints": {joint: {"lower": lower, "upper": upper} for joint, (lower, upper) in joints},
+        }
+        return plain(
+            {
+                "robot": {name: robot},
+                "actuators": {name: actuator_fields(name, entity.actuators, data.joint_names)},
+                "materials": {"ground": None if scene.ground is None else scene.ground.friction},
+            }
+        )
 
     def step(self, substeps: int) -> None:
         data = self._data

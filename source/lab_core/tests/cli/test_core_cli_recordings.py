@@ -211,7 +211,7 @@ class TestReplay:
     def test_a_difference_ends_with_code_1(self, capsys):
         lab(capsys, "record", TASK, "--output", "out", "--env.physics.gravity", "0", "0", "-5")
         text = lab(capsys, "replay", "out", "--task", TASK, code=1)
-        assert "The physics differs from that of the recording" in text
+        assert "The physics differs from that of the recording: forces.gravity: [0.0, 0.0, -9.81], was [0.0, " in text
         assert "10 of 10 episodes do not repeat within 0.0001. First: step 0, states/articulation/robot/joint_" in text
 
     def test_a_video_shows_every_step_for_as_long_as_it_took(self, capsys, monkeypatch):

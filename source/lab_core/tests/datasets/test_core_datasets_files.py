@@ -13,7 +13,7 @@ import torch
 from lab_core.config import load_yaml
 from lab_core.datasets import DatasetCfg, Episode, EpisodeInfo, RecordedDataset
 from lab_core.datasets.index import find_shards, shard_path
-from lab_core.datasets.provenance import Provenance
+from lab_core.datasets.provenance import Provenance, physics_attributes, physics_differences
 from lab_core.datasets.shard import Shard
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import ConfigError
@@ -151,27 +151,33 @@ def test_a_file_tells_where_it_comes_from(tmp_path):
     assert dataset.attributes["step_dt"] == pytest.approx(1 / 60)
 
 
-def test_the_fingerprint_follows_the_physics_only(tmp_path):
-    def fingerprint(change) -> str:
+def test_the_fingerprint_names_what_differs_in_the_physics_and_nothing_else():
+    def attributes(change: str = "") -> dict:
         cfg = analytic_cartpole_env_cfg(2)
-        change(cfg)
-        from lab_core.datasets.provenance import physics_fingerprint
+        exec(change, {"cfg": cfg})
+        return physics_attributes(cfg.build())
 
-        return physics_fingerprint(cfg.build())
-
-    plain = fingerprint(lambda cfg: None)
+    plain = attributes()
     actuators = "cfg.scene.entities['robot'].actuators['cart']"
-    for change in (
-        "cfg.physics.dt = 1 / 100",
-        "cfg.physics.gravity = (0.0, 0.0, -1.6)",
-        "cfg.decimation = 3",
-        f"{actuators}.damping = 11.0",
-        f"{actuators}.effort_limit = 300.0",
-        "cfg.scene.ground.friction = 0.5",
+    for change, field in (
+        ("cfg.physics.dt = 1 / 100", "timing.dt: 0.01, was 0.008333333333333333"),
+        ("cfg.physics.gravity = (0.0, 0.0, -1.6)", "forces.gravity: [0.0, 0.0, -1.6], was [0.0, 0.0, -9.81]"),
+        ("cfg.decimation = 3", "decimation: 3, was 2"),
+        (f"{actuators}.damping = 11.0", "actuators.robot.slider_to_cart.damping: 11.0, was 10.0"),
+        (f"{actuators}.effort_limit = 300.0", "actuators.robot.slider_to_cart.effort_limit: 300.0, was 400.0"),
+        ("cfg.scene.ground.friction = 0.5", "materials.ground: 0.5, was 1.0"),
     ):
-        assert fingerprint(lambda cfg, change=change: exec(change)) != plain, change
-    for change in ("cfg.scene.num_envs = 3", "cfg.seed = 7", "cfg.episode_length_s = 1.0", "cfg.rewards.clear()"):
-        assert fingerprint(lambda cfg, change=change: exec(change)) == plain, change
+        found = physics_differences(attributes(change), plain)
+        assert found[-1] == field
+        assert all("dt" in other for other in found[:-1]), found
+    for change in (
+        "cfg.scene.num_envs = 3",
+        "cfg.seed = 7",
+        "cfg.episode_length_s = 1.0",
+        "cfg.rewards.clear()",
+        "cfg.scene.entities['robot'].asset = 'elsewhere.xml'",
+    ):
+        assert physics_differences(attributes(change), plain) == [], change
 
 
 def test_a_configuration_larger_than_an_attribute_may_be_is_stored(tmp_path):
@@ -278,7 +284,7 @@ class TestExistingFiles:
         cfg.decimation = 3
         dataset = DatasetCfg(folder=tmp_path, existing="resume")
         cfg.recorder = RecorderCfg(terms=action_state_terms(), dataset=dataset)
-        with pytest.raises(RecorderError, match="cannot be resumed: its physics_fingerprint is"):
+        with pytest.raises(RecorderError, match="cannot be resumed, the robot.*\n.*\n  decimation: 3, was 2"):
             cfg.build()
 
     def test_a_recording_without_episodes_leaves_no_file(self, tmp_path):

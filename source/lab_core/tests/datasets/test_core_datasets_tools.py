@@ -149,10 +149,10 @@ class TestMerge:
 
     def test_what_does_not_fit_together(self, source, tmp_path):
         slow = record(tmp_path / "slow", change=lambda cfg: setattr(cfg, "decimation", 3))
-        with pytest.raises(DatasetError, match="do not fit together: their step_dt is 0.016.* and 0.025"):
+        with pytest.raises(DatasetError, match="does not fit together with .*\n  step_dt: 0.025.*, was 0.016"):
             merge([source, slow], tmp_path / "all.hdf5")
         heavy = record(tmp_path / "heavy", change=lambda cfg: setattr(cfg.physics, "gravity", (0.0, 0.0, -20.0)))
-        with pytest.raises(DatasetError, match="their physics_fingerprint is"):
+        with pytest.raises(DatasetError, match="forces.gravity: .*-20.0.*, was .*-9.81"):
             merge([source, heavy], tmp_path / "all.hdf5")
         heavy.close()
         with h5py.File(heavy.files[0][0], "r+") as file:
