@@ -12,6 +12,7 @@ import warp as wp
 from newton.solvers import SolverBase
 
 from lab_core.errors import ConfigError
+from lab_core.physics import Fingerprint
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,16 @@ class Solver(ABC):
     def reset(self, state: newton.State, mask: wp.array) -> None:
         """Forgets what it remembers of the worlds of ``mask``, not their state: a NaN in a memory would outlive the
         state that caused it. ``mask`` is (N + 1,) bool, Newton's form, whose last entry no world has."""
+
+    def check_physics(self, fingerprint: Fingerprint) -> None:
+        """Refuses physics that it cannot follow, right after it was built; for a solver that knows one robot alone.
+
+        Args:
+            fingerprint: Of the model it was built for, see :meth:`lab_core.physics.PhysicsBackend.fingerprint`.
+
+        Raises:
+            ConfigError: the physics are others; the message names what differs.
+        """
 
     def notify(self, flags: int) -> None:
         """Takes over properties of the model that changed, ``newton.ModelFlags`` of :attr:`changeable`."""

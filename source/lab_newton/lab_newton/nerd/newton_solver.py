@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import newton
 import torch
@@ -39,10 +40,13 @@ class SolverNeRD(SolverBase):
     def __init__(self, model: newton.Model, learned: NeRDModel | str | Path, *, compiled: bool = False) -> None:
         super().__init__(model)
         self.what = "The learned model"
+        self.fingerprint: Mapping[str, Any] = {}
+        """Of the physics that the model learned, as its file says; empty without a file."""
         if not isinstance(learned, NeRDModel):
             path = asset_path(str(learned))
             self.what = f"The learned model {path.name!r}"
-            learned, _ = load_model(path)
+            learned, description = load_model(path)
+            self.fingerprint = description.fingerprint
         layout = learned.layout
         if learned.network.contact_channels:
             raise ConfigError(f"{self.what} looks at contacts, which this solver does not find.")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import newton
 import numpy as np
 
 from lab_core.errors import ConfigError
+from lab_core.physics import differences
 from lab_newton.arrays import present
 from lab_newton.nerd.layout import RobotLayout
+
+_MOST = 8
+"""Differences that a message names."""
 
 
 def check_robot(what: str, learned: RobotLayout, found: RobotLayout) -> None:
@@ -26,6 +32,26 @@ def check_robot(what: str, learned: RobotLayout, found: RobotLayout) -> None:
     """
     if changed := found.differences(learned):
         raise ConfigError(f"{what} learned other physics: {'; '.join(changed)} as learned.")
+
+
+def check_fingerprint(what: str, learned: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Refuses physics other than those that a model learned; versions of packages may differ, the model is the same.
+
+    Args:
+        what: What messages call the model.
+        learned: Fingerprint of the physics that it learned.
+        found: Fingerprint of those that it is to stand for.
+
+    Raises:
+        ConfigError: they differ, or nobody knows what it learned; the message names the fields.
+    """
+    if not learned:
+        raise ConfigError(f"{what} does not say what physics it learned: fit it again, to recordings that do.")
+    changed = differences(*({name: part for name, part in whole.items() if name != "versions"}
+                            for whole in (found, learned)))  # fmt: skip
+    if changed:
+        rest = f"; and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
+        raise ConfigError(f"{what} learned other physics: {'; '.join(changed[:_MOST])}{rest}.")
 
 
 def check_step(what: str, learned: RobotLayout, dt: float) -> None:

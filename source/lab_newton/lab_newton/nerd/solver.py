@@ -9,11 +9,12 @@ import newton
 import warp as wp
 
 from lab_core.errors import ConfigError
+from lab_core.physics import Fingerprint
 from lab_core.scene import ArticulationCfg, SceneCfg, actuated_joints
 from lab_newton.config import NeRDSolverCfg, NewtonCfg
 from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.newton_solver import SolverNeRD
-from lab_newton.nerd.refusals import check_robot
+from lab_newton.nerd.refusals import check_fingerprint, check_robot
 from lab_newton.solver import ContactForces
 from lab_newton.solvers import WrappedSolver
 
@@ -42,6 +43,9 @@ class NeRDSolver(WrappedSolver):
                 "at once; set it to 1."
             )
         check_robot(self.newton.what, learned, RobotLayout.from_model(model, physics.dt, _actuated(scene, learned)))
+
+    def check_physics(self, fingerprint: Fingerprint) -> None:
+        check_fingerprint(self.newton.what, self.newton.fingerprint, fingerprint)
 
     def step(self, state: newton.State, control: newton.Control, dt: float, observed: bool = False) -> None:
         self.newton.step(state, state, control, None, dt)

@@ -22,12 +22,13 @@ NETWORKS = {"MLP": {"hidden": [16]}, "VectorNeRD": SMALL, "ParallelNeRD": SMALL}
 
 
 @pytest.fixture
-def make_file(tmp_path, make_model):
-    def make(layout: RobotLayout, network: str = "VectorNeRD", **options) -> str:
+def make_file(tmp_path, make_model, shared_cart_pole, shared_rover):
+    def make(layout: RobotLayout, network: str = "VectorNeRD", fingerprint=None, **options) -> str:
         model = make_model(layout, network, **(NETWORKS[network] | options))
         model.changes.std.mul_(0.1)
         path = tmp_path / f"{network}.nerd"
-        save_model(path, model, {})
+        teacher, _ = shared_rover if layout.floating else shared_cart_pole
+        save_model(path, model, teacher.fingerprint() if fingerprint is None else fingerprint)
         return str(path)
 
     return make
