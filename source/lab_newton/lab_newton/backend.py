@@ -287,6 +287,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         with wp.ScopedDevice(self._device):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
             self.solver = self._cfg.solver.build(self._model, self._cfg, self._scene)
+            self.solver.check_physics(self._fingerprint)
             self._state = self._model.state()
             self._control = self._model.control()
         for entity in self._entities.values():
