@@ -61,7 +61,7 @@ class SolverNeRD(SolverBase):
         self._no_control = model.control()
         self._predict: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = self._step_model
         if compiled:
-            self._predict = torch.compile(self._step_model, dynamic=False)
+            self._predict = torch.compile(self._step_model, fullgraph=True, dynamic=False)
         self._warm_up()
 
     def step(

@@ -111,6 +111,8 @@ def test_the_order_of_contacts_and_what_lies_in_empty_places_do_not_matter(name)
     torch.testing.assert_close(network(frames, shuffled), expected, rtol=0.0, atol=1e-5)
     garbage = torch.where(touch.valid[..., None], touch.geometry, float("nan"))
     assert torch.equal(network(frames, touch._replace(geometry=garbage)), expected)
+    longer = Contacts(*(torch.cat((value, torch.zeros_like(value)), dim=2) for value in touch))
+    torch.testing.assert_close(network(frames, longer), expected, rtol=0.0, atol=1e-5)
     removed = touch.valid.clone()
     removed[:, :, 0] = False
     assert (network(frames, touch._replace(valid=removed)) - expected).abs().max() > 1e-4

@@ -38,11 +38,11 @@ def make_file(tmp_path, make_model, shared_cart_pole, shared_rover):
 def make_learned(request, make_file, make_cart_pole, make_rover, cart_pole_layout, rover_layout):
     """Builds worlds that a network moves: ``make(network, num_envs)``."""
 
-    def make(network: str = "VectorNeRD", num_envs: int = 3) -> NewtonBackend:
+    def make(network: str = "VectorNeRD", num_envs: int = 3, **solver) -> NewtonBackend:
         if request.param == "cart_pole":
-            return make_cart_pole(num_envs, solver=NeRDSolverCfg(model=make_file(cart_pole_layout, network)))
+            return make_cart_pole(num_envs, solver=NeRDSolverCfg(model=make_file(cart_pole_layout, network), **solver))
         layout = replace(rover_layout, continuous=(False, False, False))
-        return make_rover(num_envs, solver=NeRDSolverCfg(model=make_file(layout, network)))
+        return make_rover(num_envs, solver=NeRDSolverCfg(model=make_file(layout, network), **solver))
 
     return make
 
@@ -292,3 +292,13 @@ def test_it_is_a_solver_of_newton(make_learned, device):
         solver.step(one, other, control, None, 0.02)
     with pytest.raises(ConfigError, match="cannot follow changed physics"):
         solver.notify_model_changed(newton.ModelFlags.BODY_INERTIAL_PROPERTIES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make_learned", ["rover"], indirect=True)
+def test_a_compiled_model_moves_like_another(make_learned, device):
+    """The compiled code runs in an island of the captured step, too."""
+    eager, compiled = drive(make_learned(), 8), drive(make_learned(compiled=True), 8)
+    for one, two in zip(eager, compiled, strict=True):
+        for expected, found in zip(one, two, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
