@@ -66,6 +66,14 @@ def test_a_changed_robot_is_refused_by_field(build, old, new, field, device):
         build(old, new)
 
 
+def test_a_body_that_hangs_elsewhere_is_refused_by_field(build, rover_cfg, device):
+    text = Path(rover_cfg.asset).read_text()
+    rest = text[text.index('      </body>\n      <body name="tail"') :]
+    inside = rest.replace("      </body>\n", "", 1).replace("</worldbody>", "</body></worldbody>", 1)
+    with pytest.raises(ConfigError, match="robot.robot.joints.tail.parent: arm, was base"):
+        build(rest, inside)
+
+
 def test_changed_actuators_are_refused_by_field(build, rover_cfg, device):
     arm = rover_cfg.actuators["arm"]
     for changed, field in (
