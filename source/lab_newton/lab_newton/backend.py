@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import partial
@@ -53,6 +54,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         super().__init__(cfg, scene, num_envs, device)
         if not isinstance(cfg, NewtonCfg):
             raise TypeError(f"The Newton backend takes a NewtonCfg, got {type(cfg).__name__}.")
+        if cfg.contact_gap is not None and not 0.0 <= cfg.contact_gap < math.inf:
+            raise ConfigError(f"physics.contact_gap must be at least 0 or None, got {cfg.contact_gap}.")
         if cfg.max_velocity is not None and not cfg.max_velocity > 0.0:
             raise ConfigError(f"physics.max_velocity must be positive or None, got {cfg.max_velocity}.")
         self._cfg = cfg
@@ -75,6 +78,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         with wp.ScopedDevice(self._device):
             self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
             self._non_finite_count = wp.zeros(1, dtype=wp.int32)
+            self._ignored_wrenches = wp.zeros(num_envs, dtype=wp.bool)
         self._traces = SubstepTraces(self._entities, self.sensors, num_envs, self._device)
         self._renderer: CameraRenderer | None = None
         self._viewers: list[BrowserViewer] = []
@@ -95,6 +99,10 @@ class NewtonBackend(StateRoot, PhysicsBackend):
     def description(self) -> str:
         mode = "captured" if self.capture_context.enabled else "eager: LAB_CAPTURE=0"
         return f"{self._cfg.backend} ({self.solver.name}), {mode}"
+
+    @property
+    def ignored_buffers(self) -> frozenset[str]:
+        return frozenset() if self.solver.feels_wrenches else frozenset({"body_wrench_w"})
 
     def fingerprint(self) -> Fingerprint:
         return deepcopy(self._fingerprint)
@@ -127,13 +135,17 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._write_state(self._written)
         # Sensors look at bodies before the last solver step, which may be the first.
         looks_at_once = self.solver.observables is not None and substeps * self._cfg.substeps == 1
-        if self.solver.reads_bodies or looks_at_once:
+        looks_early = any(sensor.reads_bodies_early for sensor in self._sensors.values())
+        if self.solver.reads_bodies or looks_at_once or looks_early:
             self._refresh_bodies(self._written)
         self.solver.take_over(self._state, self._written)
         for entity in entities:
             entity.write_targets(self._control, self._non_finite)
         for wrench in self._wrenches:
-            wrench.write(self._state)
+            if self.solver.feels_wrenches:
+                wrench.write(self._state)
+            else:
+                wrench.find(self._ignored_wrenches)
         self._traces.begin(substeps)
         for substep in range(substeps):
             present(self._control.joint_f).zero_()
@@ -142,6 +154,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             if substep == substeps - 1:
                 for entity in entities:
                     entity.read_effort(self._control)
+            for sensor in self._sensors.values():
+                sensor.before_substep()
             self._traces.before_solver(substep, self._control)
             self._solve(is_last=substep == substeps - 1)
             for sensor in self._sensors.values():
@@ -279,7 +293,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             self.num_envs,
             self._device,
             self._ground,
-            self._cfg.solver.prepare,
+            self._prepare,
         )
         self.entities.update({name: entity.data for name, entity in self._entities.items()})
         # Before the solver, which may change the model.
@@ -308,6 +322,11 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._non_finite_count.zero_()
         self.written.fill_(True)
         self._forward()
+
+    def _prepare(self, builder: newton.ModelBuilder) -> None:
+        self._cfg.solver.prepare(builder)
+        if self._cfg.contact_gap is not None:
+            builder.rigid_gap = self._cfg.contact_gap
 
     def _bind_sensors(self) -> None:
         context = SensorContext(self._entities, self._ground, self.dt, self._cfg.substeps)
@@ -339,7 +358,10 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         """All that decides the future: the buffers, and what the engine holds beside them, in rows of worlds."""
         arrays = {name: getattr(self._state, name) for name in ("joint_q", "joint_qd", "body_q", "body_qd")}
         arrays |= self.solver.memory()
-        engine = {name: wp.to_torch(array).view(self.num_envs, -1) for name, array in arrays.items()}
+        engine = {
+            name: (array if isinstance(array, torch.Tensor) else wp.to_torch(array)).view(self.num_envs, -1)
+            for name, array in arrays.items()
+        }
         return {
             "engine": engine,
             "actuators": {name: actuators.memory() for name, actuators in self._actuators.items()},
@@ -354,6 +376,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
     def health(self) -> HealthReport:
         report = HealthReport(int(self._non_finite_count.numpy()[0]), self.solver.overflows())
         self._non_finite_count.zero_()
+        self._refuse_ignored_wrenches()
         if self.solver.strict_capacity and report.overflows:
             raise CapacityError(
                 "Solver buffers were too small, contacts or constraints were lost: "
@@ -361,6 +384,17 @@ class NewtonBackend(StateRoot, PhysicsBackend):
                 + "."
             )
         return report
+
+    def _refuse_ignored_wrenches(self) -> None:
+        if self.solver.feels_wrenches:
+            return
+        pushed = np.nonzero(self._ignored_wrenches.numpy())[0]
+        self._ignored_wrenches.zero_()
+        if pushed.size:
+            raise LabError(
+                f"body_wrench_w was written in {pushed.size} of {self.num_envs} environments, first in {pushed[0]}. "
+                f"The solver, {self.solver.name}, feels no forces on bodies."
+            )
 
     def render(self, camera: CameraCfg) -> np.ndarray:
         origins = self._origins_moved_with(camera.follow)()

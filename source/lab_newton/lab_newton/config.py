@@ -42,7 +42,7 @@ class SolverCfg(ABC):
 
     def prepare(self, builder: newton.ModelBuilder) -> None:
         """Sets what the solver asks of a model, before anything is in it: attributes of its own, or the distance at
-        which shapes count as contacts (``builder.rigid_gap`` [m], 0.1)."""
+        which shapes count as contacts (``builder.rigid_gap`` [m], 0.1) where :attr:`NewtonCfg.contact_gap` is None."""
 
 
 @dataclass(kw_only=True)
@@ -177,6 +177,9 @@ class NewtonCfg(PhysicsCfg):
     slopes. The mesh is faster; a leg that gets through a wall of it stays inside for a while."""
     substeps: int = 1
     """Solver steps per physics step of duration ``dt``. Actuator efforts are held over them."""
+    contact_gap: float | None = None
+    """Distance at which shapes count as contacts [m], between surfaces; nothing pushes before they touch. None: what
+    the solver asks for, 0 for MuJoCo Warp and 0.1 for others. Each contact takes a slot."""
     max_velocity: float | None = 1000.0
     """A world in which a joint or a floating root is faster than this [rad/s or m/s] is put back to its default state
     and reported, as if it had gone NaN: its state is finite, but nothing can be learned from it. At the default a

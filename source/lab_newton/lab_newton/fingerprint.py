@@ -108,6 +108,7 @@ def describe_model(
                     for name, bodies in shapes.items()
                 },
                 "ground": "terrain" if scene.terrain is not None else "plane" if ground else "none",
+                "contact_gap": cfg.contact_gap,
                 "pairs_left_out": _left_out(model, shapes),
             },
             "timing": {"dt": cfg.dt, "substeps": cfg.substeps},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import newton
+import torch
 import warp as wp
 from newton.solvers import SolverBase
 
@@ -40,11 +41,17 @@ class Solver(ABC):
     :class:`~lab_newton.NewtonSolverCfg`.
 
     :meth:`collide`, :meth:`step`, :meth:`take_over`, :meth:`reset` and :meth:`notify` become part of graphs: they
-    launch kernels on arrays that stay where they are, and do nothing else.
+    launch kernels on arrays that stay where they are, and do nothing else. A step launches the same whatever happens in
+    it; what is wrong it counts on the device, for :meth:`overflows`. Torch code, such as a network, goes through
+    ``lab_warp.capture_torch``, in :meth:`collide` and :meth:`step` only: resets run in conditional nodes, where a graph
+    cannot be interrupted.
     """
 
     name: str
     """What messages call it, and the line that a training begins with."""
+    feels_wrenches: bool = False
+    """Whether ``state.body_f`` pushes bodies. Where it does not, events that push with forces are refused, and so is a
+    force that somebody else wrote, in ``health()``."""
     reads_bodies: bool = False
     """Whether ``state.body_q`` and ``state.body_qd`` must be where the joints put them before a step."""
     changeable: ClassVar[int] = 0
@@ -68,7 +75,8 @@ class Solver(ABC):
 
     def take_over(self, state: newton.State, mask: wp.array) -> None:
         """Learns that somebody else wrote the joint state of the worlds of ``mask`` (N,) bool: a reset, a push, a
-        given state. For a solver that remembers more than ``state``, such as a history."""
+        given state. For a solver that remembers more than ``state``, such as a history. Called before the next step,
+        once for each time that something was written, and with an empty mask where nothing was."""
 
     @abstractmethod
     def reset(self, state: newton.State, mask: wp.array) -> None:
@@ -88,7 +96,7 @@ class Solver(ABC):
     def notify(self, flags: int) -> None:
         """Takes over properties of the model that changed, ``newton.ModelFlags`` of :attr:`changeable`."""
 
-    def memory(self) -> dict[str, wp.array]:
+    def memory(self) -> dict[str, wp.array | torch.Tensor]:
         """Returns what it carries from step to step, by name, in rows of worlds; checkpoints hold it."""
         return {}
 

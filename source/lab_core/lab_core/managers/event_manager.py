@@ -97,6 +97,12 @@ class EventTerms(FunctionTerms[EventTermCfg]):
             raise TermError(
                 f"{what}: min_step_count_between_reset must not be negative, got {cfg.min_step_count_between_reset}."
             )
+        for buffer in getattr(cfg.func, "writes", ()):
+            if buffer in self._env.physics.ignored_buffers:
+                raise TermError(
+                    f"{what} ({function_name(cfg.func)}) writes {buffer}, which has no effect in these physics, "
+                    f"{self._env.physics.description}. Set the event to None, or choose another solver."
+                )
         if cfg.mode != "interval":
             return
         check_range(cfg.interval_range_s, f"{what}: interval_range_s")

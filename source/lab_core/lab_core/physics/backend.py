@@ -112,6 +112,12 @@ class PhysicsBackend(ABC):
         """What computes the physics and how it runs, for the line that a training begins with."""
         return self.cfg.backend
 
+    @property
+    def ignored_buffers(self) -> frozenset[str]:
+        """Names of buffers of entities that have no effect here, such as ``"body_wrench_w"``; events that declare to
+        write them are refused."""
+        return frozenset()
+
     def fingerprint(self) -> Fingerprint:
         """Returns what decides how the robots move, by names that mean the same in every backend, as plain values.
 
@@ -215,6 +221,7 @@ class PhysicsBackend(ABC):
 
         Raises:
             CapacityError: a buffer overflowed and the configuration forbids it.
+            LabError: somebody wrote one of :attr:`ignored_buffers`.
         """
         return HealthReport()
 

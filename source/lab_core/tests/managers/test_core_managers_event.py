@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lab_core.envs import ManagerBasedRLEnv
-from lab_core.managers import EventManager, EventTermCfg, ManagerTermBase, TermError
+from lab_core.managers import EventManager, EventTermCfg, ManagerTermBase, TermError, declare
 from lab_core.managers.timers import SLACK
 from lab_core.testing import check_masked_reset
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
@@ -83,6 +83,18 @@ def test_wrong_arguments(env, arguments, message):
 def test_wrong_settings(env, settings, message):
     with pytest.raises(TermError, match=message):
         EventManager({"e": EventTermCfg(func=Log(), **settings)}, env)
+
+
+def test_an_event_that_writes_what_has_no_effect_is_refused(env, monkeypatch):
+    @declare(writes=("body_wrench_w",))
+    def gust(env, mask):
+        pass
+
+    EventManager({"gust": EventTermCfg(func=gust)}, env)
+    monkeypatch.setattr(type(env.physics), "ignored_buffers", frozenset({"body_wrench_w"}))
+    EventManager({"gust": None, "e": EventTermCfg(func=Log())}, env)
+    with pytest.raises(TermError, match="event term 'gust' .*writes body_wrench_w, which has no effect.*analytic"):
+        EventManager({"gust": EventTermCfg(func=gust)}, env)
 
 
 # Interval ---------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Set
 
 import newton
 import warp as wp
+from torch import Tensor
 
 from lab_core.errors import ConfigError
 from lab_core.physics import Fingerprint
@@ -28,6 +29,7 @@ class NeRDSolver(WrappedSolver):
 
     newton: SolverNeRD
     changeable = 0
+    feels_wrenches = False
 
     def __init__(self, cfg: NeRDSolverCfg, model: newton.Model, physics: NewtonCfg, scene: SceneCfg) -> None:
         """
@@ -56,7 +58,7 @@ class NeRDSolver(WrappedSolver):
     def reset(self, state: newton.State, mask: wp.array) -> None:
         self._forget(mask)
 
-    def memory(self) -> dict[str, wp.array]:
+    def memory(self) -> dict[str, wp.array | Tensor]:
         if not self._remembers:
             return {}
         history = self.newton.history

@@ -44,6 +44,8 @@ class Sensor(ABC):
     data: SensorData
     observables: frozenset[str] = frozenset()
     """``SolverBase.ObservableKind`` that the sensor needs of the last solver step of a step."""
+    reads_bodies_early: bool = False
+    """Whether :meth:`before_substep` looks at bodies, which must then be where joints put them."""
 
     def __init__(self, cfg: SensorCfg, name: str, context: SensorContext) -> None:
         """``name`` is the sensor's key in the scene.
@@ -94,6 +96,10 @@ class Sensor(ABC):
         Raises:
             ConfigError: the solver does not offer what the sensor measures.
         """
+
+    def before_substep(self) -> None:
+        """Called before every physics substep, when the efforts are known that act in it: reads the state that they
+        act on."""
 
     def before_last_solver_step(self) -> None:
         """Called before the last solver step of a step."""

@@ -7,6 +7,7 @@ import math
 import mujoco_warp
 import newton
 import numpy as np
+import torch
 import warp as wp
 from mujoco_warp import DisableBit, OverflowType
 from newton.solvers import SolverMuJoCo
@@ -75,7 +76,7 @@ class MuJoCoSolver(WrappedSolver):
             device=self._device,
         )
 
-    def memory(self) -> dict[str, wp.array]:
+    def memory(self) -> dict[str, wp.array | torch.Tensor]:
         # Each step starts its search from the last acceleration.
         return {"qacc_warmstart": self.newton.mjw_data.qacc_warmstart}
 

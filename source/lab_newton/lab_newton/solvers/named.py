@@ -24,6 +24,7 @@ class WrappedSolver(Solver):
     """
 
     changeable = int(ModelFlags.ALL)
+    feels_wrenches = True
 
     def __init__(self, solver: SolverBase, collisions: newton.CollisionPipeline | None) -> None:
         self.newton = solver

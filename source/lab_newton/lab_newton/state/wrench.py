@@ -27,6 +27,16 @@ class ExternalWrench:
             device=self._wrench.device,
         )
 
+    def find(self, worlds: wp.array) -> None:
+        """Marks in ``worlds`` (N,) bool those with a force or torque."""
+        wp.launch(
+            kernels.find,
+            dim=self._wrench.shape,
+            inputs=[self._wrench],
+            outputs=[worlds],
+            device=self._wrench.device,
+        )
+
     def clear(self, mask: wp.array) -> None:
         """Ends the forces on the worlds of ``mask`` (N,) bool."""
         wp.launch(

@@ -20,6 +20,14 @@ def write(
 
 
 @wp.kernel
+def find(wrench: wp.array2d[wp.spatial_vector], worlds: wp.array[wp.bool]):
+    """Marks worlds with a force or torque, until somebody clears the marks. Launch over (N, B)."""
+    world, i = wp.tid()
+    if wp.length_sq(wrench[world, i]) != 0.0:
+        worlds[world] = True
+
+
+@wp.kernel
 def clear(mask: wp.array[wp.bool], wrench: wp.array2d[wp.spatial_vector]):
     """Launch over (N, B)."""
     world, i = wp.tid()

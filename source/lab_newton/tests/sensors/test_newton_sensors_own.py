@@ -69,6 +69,9 @@ class Odometer(Sensor):
         self._state = state
 
     def after_substep(self) -> None:
+        self._add_way()
+
+    def _add_way(self) -> None:
         inputs = [self._place, self._bodies_per_world, self._dt, self._state.body_qd]
         wp.launch(add_way, dim=self.num_envs, inputs=inputs, outputs=[self.data.warp.way], device=self.device)
 
@@ -77,6 +80,24 @@ class Odometer(Sensor):
 
 
 make_sensor.register(OdometerCfg, Odometer)
+
+
+@dataclass(kw_only=True)
+class EarlyOdometerCfg(OdometerCfg):
+    """The same by the speed that each substep begins with."""
+
+
+class EarlyOdometer(Odometer):
+    reads_bodies_early = True
+
+    def before_substep(self) -> None:
+        self._add_way()
+
+    def after_substep(self) -> None:
+        pass
+
+
+make_sensor.register(EarlyOdometerCfg, EarlyOdometer)
 
 
 @dataclass(kw_only=True)
@@ -117,6 +138,22 @@ def test_it_measures_in_every_substep_and_forgets_by_mask(backend):
     assert {"sensors.way.way", "sensors.trip.way"} <= changed
 
 
+def test_it_may_look_at_the_state_that_each_substep_begins_with():
+    """In free fall that is one speed less; a speed that somebody wrote just before counts."""
+    backend = make(early=EarlyOdometerCfg())
+    backend.step(4)
+    backend.step(2)
+    fallen = torch.full((3,), 9.81 * DT**2 * (5 * 6 / 2))
+    torch.testing.assert_close(backend.sensors["early"].way, fallen, rtol=1e-4, atol=0.0)
+
+    backend.reset(torch.ones(3, dtype=torch.bool))
+    backend.entities["robot"].root_com_vel_w[:, :3] = torch.tensor([3.0, 0.0, 4.0])
+    backend.mark_written(torch.tensor([True, True, False]))
+    backend.step(1)
+    torch.testing.assert_close(backend.sensors["early"].way[:2], torch.full((2,), 5.0 * DT), rtol=1e-4, atol=0.0)
+    assert backend.sensors["early"].way[2] < 5.0 * DT
+
+
 def test_it_survives_a_rebuild_of_the_engine(backend):
     data = backend.sensors["way"]
     backend.reset(torch.ones(3, dtype=torch.bool))
@@ -126,7 +163,7 @@ def test_it_survives_a_rebuild_of_the_engine(backend):
 
 
 def test_an_unknown_kind_names_its_key_its_class_and_the_kinds_there_are():
-    known = "ContactSensorCfg, FrameTransformCfg, ImuCfg, JointWrenchCfg, OdometerCfg, RayCasterCfg"
+    known = "ContactSensorCfg, EarlyOdometerCfg, FrameTransformCfg, ImuCfg, JointWrenchCfg, OdometerCfg, RayCasterCfg"
     message = f"scene.sensors['heat']: no sensor is registered for a ThermometerCfg, only for {known}."
     with pytest.raises(ConfigError, match=re.escape(message)):
         make(heat=ThermometerCfg())

@@ -69,6 +69,31 @@ def test_with_contacts_it_comes_to_rest_on_the_ground(rover):
     assert data.root_com_vel_w.abs().max() < 0.2
 
 
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_the_contact_gap_counts_near_shapes_as_contacts_that_do_not_push(make_rover):
+    """On the way down from 0.5 m the hull, 0.1 m thick, is closer than 0.3 m long before it touches."""
+    ends = []
+    for gap, contacts in ((None, 0), (0.0, 0), (0.3, 4)):
+        backend = make_rover(num_envs=1, contact_gap=gap, solver=MuJoCoSolverCfg(njmax=96, nconmax=64))
+        assert backend._model.shape_gap.numpy().max() == pytest.approx(gap or 0.0)
+        assert backend.fingerprint()["collision"]["contact_gap"] == gap
+        backend.step(36)  # 0.16 m
+        assert (backend.solver.newton.mjw_data.nacon.numpy()[0] >= 4) == bool(contacts)
+        ends.append(backend.state_dict())
+    for other in ends[1:]:
+        assert all(torch.equal(ends[0][name], value) for name, value in other.items())
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_the_contact_gap_of_other_solvers(make_rover):
+    for gap, expected in ((None, 0.1), (0.02, 0.02)):
+        backend = make_rover(num_envs=1, contact_gap=gap, solver=NewtonSolverCfg(name="SolverXPBD", coordinates="body"))
+        assert backend._model.shape_gap.numpy() == pytest.approx(expected)
+    for gap in (-0.1, math.nan, math.inf):
+        with pytest.raises(ConfigError, match="physics.contact_gap must be at least 0 or None"):
+            make_rover(contact_gap=gap)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_another_newton_solver_by_name(make_cart_pole):
