@@ -19,9 +19,7 @@ from lab_core.errors import ConfigError, LabError
 from lab_core.managers import EventTermCfg, TermError
 from lab_core.physics import Fingerprint, differences
 from lab_core.scene import SceneCfg
-from lab_core.testing import check_masked_reset
-from lab_core.testing.analytic import CART_MASS, POLE_COM, POLE_INERTIA, POLE_MASS
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg, check_masked_reset
 from lab_newton import NewtonCfg, SolverCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.solvers import Solver
@@ -29,6 +27,9 @@ from lab_warp import capture_torch
 
 DT = 1.0 / 120.0
 pytestmark = pytest.mark.parametrize("device", ["cpu"], indirect=True)
+CART_MASS = POLE_MASS = 1.0
+POLE_COM, POLE_INERTIA = 0.47, 0.304533333
+"""Distance from the hinge [m], and about the hinge [kg m^2]: those of the model file."""
 CART_POLE = Path(__file__).parents[1] / "newton_assets" / "cart_pole.xml"
 
 
