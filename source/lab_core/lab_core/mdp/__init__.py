@@ -17,7 +17,6 @@ from lab_core.mdp.commands_null import (
     NullCommandCfg,
 )
 from lab_core.mdp.commands_settable import (
-    CommandComponent,
     SettableCommandTerm,
     settable_commands,
 )
@@ -119,7 +118,6 @@ from lab_core.mdp.terminations import (
 )
 
 __all__ = [
-    "CommandComponent",
     "Distribution",
     "JointAction",
     "JointActionCfg",

@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,23 +13,7 @@ import torch
 from lab_core.env import Env
 from lab_core.errors import LabError
 from lab_core.managers import CommandTerm, CommandTermCfg
-
-
-@dataclass(frozen=True)
-class CommandComponent:
-    """One number of a command."""
-
-    name: str
-    unit: str
-    low: float
-    """Least value that the term draws [unit]."""
-    high: float
-    """Greatest value that the term draws [unit]."""
-
-    @property
-    def label(self) -> str:
-        """Name and unit, as in ``lin_vel_x [m/s]``."""
-        return f"{self.name} [{self.unit}]"
+from lab_core.physics import CommandComponent
 
 
 class SettableCommandTerm(CommandTerm):

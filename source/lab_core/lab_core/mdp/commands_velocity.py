@@ -12,7 +12,8 @@ from lab_core.managers import CommandTermCfg, TermError
 from lab_core.managers.checks import check_range
 from lab_core.masks import masked_copy_
 from lab_core.math import wrap_to_pi
-from lab_core.mdp.commands_settable import CommandComponent, SettableCommandTerm
+from lab_core.mdp.commands_settable import SettableCommandTerm
+from lab_core.physics import CommandComponent
 from lab_core.sampling import uniform
 
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
 
-class CommandComponent(Protocol):
+@dataclass(frozen=True)
+class CommandComponent:
     """One number of a command."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    unit: str
+    low: float
+    """Least value that is drawn [unit]."""
+    high: float
+    """Greatest value that is drawn [unit]."""
 
     @property
     def label(self) -> str:
-        """Name and unit."""
-        ...
-
-    @property
-    def low(self) -> float:
-        """Least value that is drawn."""
-        ...
-
-    @property
-    def high(self) -> float:
-        """Greatest value that is drawn."""
-        ...
+        """Name and unit, as in ``lin_vel_x [m/s]``."""
+        return f"{self.name} [{self.unit}]"
 
 
 class SettableCommand(Protocol):

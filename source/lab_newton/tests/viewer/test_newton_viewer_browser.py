@@ -17,7 +17,8 @@ import torch
 from websockets.sync.client import ClientConnection, connect
 
 from lab_core.managers import CommandTermCfg
-from lab_core.mdp import CommandComponent, SettableCommandTerm
+from lab_core.mdp import SettableCommandTerm
+from lab_core.physics import CommandComponent
 from lab_core.scene import CameraCfg
 
 CAMERA = CameraCfg(eye=(1.4, 1.4, 1.2), target=(0.0, 0.0, 0.4))

@@ -13,8 +13,9 @@ import torch
 from newton.viewer import ViewerViser
 
 from lab_core.managers import CommandTermCfg
-from lab_core.mdp import CommandComponent, SettableCommandTerm
+from lab_core.mdp import SettableCommandTerm
 from lab_core.names import UnknownNameError
+from lab_core.physics import CommandComponent
 from lab_core.scene import CameraCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.viewer.browser import BrowserViewer
