@@ -46,11 +46,6 @@ def seed_everything(seed: int | None, deterministic: bool = False) -> int:
     return seed
 
 
-def rank_seed(seed: int, rank: int) -> int:
-    """Seed of one worker process: ``seed + rank``, wrapped into the valid range."""
-    return (seed + rank) % (MAX_SEED + 1)
-
-
 def make_generator(seed: int, device: torch.device | str = "cpu", stream: str = "") -> torch.Generator:
     """Torch generator of its own random stream.
 

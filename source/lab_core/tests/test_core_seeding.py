@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lab_core import sampling
 from lab_core.errors import ConfigError
-from lab_core.seeding import make_generator, rank_seed, rng_state, seed_everything, set_rng_state
+from lab_core.seeding import make_generator, rng_state, seed_everything, set_rng_state
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
@@ -134,11 +134,6 @@ def test_state_of_a_gpu_run_is_refused_without_a_gpu():
         set_rng_state({**rng_state(), "torch": state["torch"], "cuda": torch.zeros(16, dtype=torch.uint8)})
     set_rng_state(state)
     assert _draw() == before
-
-
-def test_ranks_have_their_own_seeds():
-    assert [rank_seed(42, rank) for rank in range(3)] == [42, 43, 44]
-    assert rank_seed(2**32 - 1, 1) == 0
 
 
 def test_streams_repeat_and_differ_by_name_and_seed():

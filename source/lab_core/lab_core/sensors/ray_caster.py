@@ -61,7 +61,3 @@ class RayCasterData(SensorData):
         """(N, 4) its orientation, xyzw."""
         self.ray_hits_w = torch.zeros(num_envs, len(starts), 3, device=device)
         """(N, R, 3) where the rays hit; infinite where one misses."""
-
-    @property
-    def num_rays(self) -> int:
-        return self.ray_hits_w.shape[1]

@@ -90,7 +90,7 @@ def test_heights_of_a_plane_are_constant(plane):
     place(plane, POSITION, RPY)
     for name in ("yaw", "base", "world"):
         assert plane.sensors[name].ray_hits_w[..., 2].abs().max() < 1e-5, name
-    assert plane.sensors["yaw"].num_rays == 15
+    assert plane.sensors["yaw"].ray_hits_w.shape[1] == 15
 
 
 def test_yaw_alignment_ignores_roll_and_pitch(plane):
