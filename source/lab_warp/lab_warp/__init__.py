@@ -1,4 +1,4 @@
-"""Stage capture and shared random state on NVIDIA Warp."""
+"""The Warp front end: the environments of lab_core as kernels, captured stages, and random streams."""
 
 from __future__ import annotations
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 from lab_warp.capture.context import CaptureContext, CaptureError, StageReport
 from lab_warp.capture.graphs import skipping_eager_calls
 from lab_warp.capture.marks import capturable, not_capturable
-from lab_warp.capture.stage import CapturedStage, HasCaptureContext, capture_torch, captured, captured_stages, eager
+from lab_warp.capture.stage import (
+    CapturedStage,
+    HasCaptureContext,
+    Island,
+    capture_torch,
+    captured,
+    captured_stages,
+    eager,
+)
 
 __all__ = [
     "CaptureContext",
     "CaptureError",
     "CapturedStage",
     "HasCaptureContext",
+    "Island",
     "StageReport",
     "capturable",
     "capture_torch",

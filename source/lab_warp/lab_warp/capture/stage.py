@@ -223,6 +223,17 @@ def eager(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     return _call_plainly(function, args, kwargs)
 
 
+class Island:
+    """A function that runs between two graphs, with a name for the report, to hand to :func:`eager`."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.__qualname__ = name
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+
 def capture_torch(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Call torch code, such as a network, at this place of a stage; captured where possible.
 

@@ -15,11 +15,10 @@ from lab_core.capability import Capability, all_capable
 from lab_core.envs import STEP, MarkStage, Observations, RLEnv, copy_observations, run_stages, write_observations
 from lab_core.recorder import RecorderHooks
 from lab_core.seeding import make_generator, seed_everything
-from lab_warp.capture import CaptureContext, StageReport, capture_torch, captured, captured_stages, eager
+from lab_warp.capture import CaptureContext, Island, StageReport, capture_torch, captured, captured_stages, eager
 from lab_warp.env import EnvArrays
 from lab_warp.envs.log import WarpEpisodeLog
 from lab_warp.managers import EventManagerWarp, kernels
-from lab_warp.managers.terms import Island
 from lab_warp.progress import Progress, quiet_warp
 from lab_warp.rng import WarpRng
 from lab_warp.scene import write_default_state

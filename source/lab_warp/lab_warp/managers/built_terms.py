@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 
 from lab_core.capability import Capability, all_capable
 from lab_core.managers import BuiltTerm, BuiltTerms
-from lab_warp.capture import eager
+from lab_warp.capture import Island, eager
 from lab_warp.env import WarpEnv
-from lab_warp.managers.terms import Island
 from lab_warp.twins import find_twin
 
 TermT = TypeVar("TermT", bound=BuiltTerm)

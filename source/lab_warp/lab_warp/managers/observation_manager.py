@@ -21,11 +21,11 @@ from lab_core.managers import (
     ObservationTerms,
 )
 from lab_core.state import named_tensors
-from lab_warp.capture import eager
+from lab_warp.capture import Island, eager
 from lab_warp.env import WarpEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.noise import finish_columns, has_no_memory, noise_settings
-from lab_warp.managers.terms import Island, WarpTerms
+from lab_warp.managers.terms import WarpTerms
 from lab_warp.twins import find_twin
 from lab_warp.views import Shared, shared
 

@@ -12,21 +12,10 @@ import torch
 from lab_core.capability import CAPABLE, Capability, all_capable
 from lab_core.config import same_values
 from lab_core.managers import FunctionTerms, ManagerTermBase, check_tensor
-from lab_warp.capture import capturable, capture_torch, eager
+from lab_warp.capture import Island, capturable, capture_torch, eager
 from lab_warp.env import WarpEnv
 from lab_warp.twins import find_twin
 from lab_warp.views import Shared
-
-
-class Island:
-    """A call between two graphs, with a name for the report."""
-
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        self.__qualname__ = name
-        self._function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
 
 
 class WarpTerms(FunctionTerms[Any]):
