@@ -43,7 +43,7 @@ _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class NewtonBackend(StateRoot, PhysicsBackend):
-    """Steps all worlds with a Newton solver; ``step``, ``reset`` and ``forward`` are recorded graphs.
+    """Steps all worlds with a Newton solver; ``step``, ``reset`` and ``forward`` are captured graphs.
 
     Every world is built at the origin. The order of joints and bodies is that of the model file, depth first.
     """
@@ -115,7 +115,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             raise ValueError(
                 f"A mask of environments is a bool tensor ({self.num_envs},), got {mask.dtype} {tuple(mask.shape)}."
             )
-        if self._device.is_capturing:  # torch cannot take part in somebody else's recording
+        if self._device.is_capturing:  # torch cannot take part in somebody else's capture
             wp.copy(self._reset_mask, wp.from_torch(mask))
         else:
             self._given_mask.copy_(mask)
@@ -259,7 +259,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
 
     def trace(self, owner: str, field: str, substeps: int) -> torch.Tensor:
         if self._traces.request(owner, field, substeps):
-            self.capture_context.invalidate()  # whatever holds a step records it anew
+            self.capture_context.invalidate()  # whatever holds a step captures it anew
         return self._traces.rows[owner, field]
 
     def seed(self, seed: int) -> None:

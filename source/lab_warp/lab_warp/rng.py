@@ -47,7 +47,7 @@ class WarpRng:
         self.seed(seed)
 
     def seed(self, seed: int | None) -> None:
-        """Start all streams anew, in place, so that recorded graphs stay valid.
+        """Start all streams anew, in place, so that captured graphs stay valid.
 
         Args:
             seed: Any integer, used modulo 2^31; None takes torch's initial seed, which differs from run to run unless

@@ -33,7 +33,7 @@ from lab_core.state import StateRoot, lasting_tensors
 
 @dataclass
 class LatestStep:
-    """What the stages of a step hand on, and its caller is given; the next one makes it anew, so it is no state."""
+    """What the stages of a step hand on, and its caller is given; every step writes it anew, so it is no state."""
 
     actions: torch.Tensor = field(default_factory=lambda: torch.zeros(0))
     """(N, A) that was handed over."""
@@ -221,7 +221,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
 
         Args:
             seed: Seeds all random draws anew before the reset.
-            mask: Worlds to reset: (N,) bool mask or list of indices; None: all.
+            mask: Environments to reset: (N,) bool mask or list of indices; None: all.
             options: ``{"reset_mask": mask}``, as gymnasium passes it.
 
         Returns:

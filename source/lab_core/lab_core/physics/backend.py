@@ -46,7 +46,7 @@ class HealthReport:
 
     non_finite_envs: int = 0
     """Environments that went non-finite, or faster than the backend allows, and were put back to their default state,
-    counted once per control step."""
+    counted once per environment step."""
     overflows: dict[str, str] = field(default_factory=dict)
     """Overflowed solver buffer -> environments concerned, the setting to raise and the value needed."""
 

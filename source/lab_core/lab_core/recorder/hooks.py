@@ -12,7 +12,7 @@ from lab_core.capability import CAPABLE, Capability
 
 @dataclass(frozen=True)
 class HookPart:
-    """A part of a hook, for front ends that record graphs."""
+    """A part of a hook, for front ends that capture graphs."""
 
     name: str
     run: Callable[..., object]

@@ -37,7 +37,7 @@ class RecorderManager(RecorderHooks):
     """Copies what its terms return into buffers of its own, for consumers, a ring of episodes, and files.
 
     It draws nothing at random and changes nothing outside itself: a recorded run is the run, bit for bit. Per step it
-    works on the device alone, in place; the host learns of ended episodes from one byte per environment
+    works on the device alone, in place; the host learns of ended episodes from one int32 per environment
     (:class:`EndMonitor`), gathers them and hands them to the sinks.
 
     Recording begins when it is built, in the present state of every environment.

@@ -31,7 +31,7 @@ class EpisodeRing:
 
     All environments step together, so that one slot of the ring is one step of all of them. Everything that happens in
     a step runs on the device, at fixed addresses, without asking the host: :meth:`insert` and :meth:`start_episodes`
-    may be part of a recorded graph.
+    may be part of a captured graph.
 
     Args:
         step_layout: What a row of a step holds.

@@ -39,7 +39,7 @@ class StepTiming:
     stages_ms: dict[str, float]
     """Stage of the step -> duration within it. Timed in steps of their own: a mark between two stages takes time."""
     graph_launches: int | None
-    """Graphs launched per step; None for a front end that records no graphs."""
+    """Graphs launched per step; None for a front end that captures no graphs."""
     islands: tuple[str, ...]
     """What runs between the graphs, and why."""
     resets: int
@@ -83,7 +83,7 @@ def time_step(env: RLEnv, steps: int = 200, action_std: float = 0.5, seed: int =
             step()
         counts: list[torch.Tensor] = []
         env_step_ms = _mean_ms(lambda: counts.append(step()[-1]["reset_count"]), steps, env.device)
-        graph_launches, islands = _recording(env)
+        graph_launches, islands = _graphs(env)
         timing = StepTiming(
             num_envs=env.num_envs,
             steps=steps,
@@ -160,7 +160,7 @@ def _host_ms(step: Callable[[], object], times: int, device: torch.device) -> fl
 def _physics_ms(env: RLEnv, step: Callable[[], object], times: int) -> float:
     """Times bursts of physics between whole steps, which reset the environments that are done: robots that are never
     reset end up in other contacts than those of the steps."""
-    env.physics.step(env.cfg.decimation)  # a front end may have recorded it only within the step
+    env.physics.step(env.cfg.decimation)  # a front end may have captured it only within the step
     bursts = max(1, times // _PHYSICS_STEPS)
     total = 0.0
     for _ in range(bursts):
@@ -172,7 +172,7 @@ def _physics_ms(env: RLEnv, step: Callable[[], object], times: int) -> float:
 def _stages_ms(env: RLEnv, step: Callable[[], object], times: int) -> dict[str, float]:
     clock = StageClock(env.device)
     with env.mark_stages(clock.mark):
-        step()  # a front end that records does it here
+        step()  # a front end that captures does it here
         before = clock.num_marks
         step()
         in_graph = clock.num_marks == before
@@ -187,8 +187,8 @@ def _stages_ms(env: RLEnv, step: Callable[[], object], times: int) -> dict[str, 
     return {stage: total / times for stage, total in clock.total_ms.items()}
 
 
-def _recording(env: RLEnv) -> tuple[int | None, tuple[str, ...]]:
-    """Graph launches and islands of the step, as a front end that records reports them."""
+def _graphs(env: RLEnv) -> tuple[int | None, tuple[str, ...]]:
+    """Graph launches and islands of the step, as a front end that captures reports them."""
     capture_report = getattr(env, "capture_report", None)
     if capture_report is None:
         return None, ()

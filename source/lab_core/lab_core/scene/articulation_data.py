@@ -20,7 +20,7 @@ class ArticulationData(EntityData):
     """Velocities of the joints."""
 
     joint_acc = Buffer(Role.DERIVED, "joint", Kind.NUMBER, "rad/s^2 or m/s^2", reset=0.0)
-    """Change of joint velocity over the last control step, per second."""
+    """Change of joint velocity over the last environment step, per second."""
 
     joint_pos_target = Buffer(Role.TARGET, "joint", Kind.NUMBER, "rad or m", reset="default_joint_pos")
     """Position that an actuator steers to."""

@@ -19,7 +19,7 @@ from lab_newton.state import NewtonEntity
 class Drive(ABC):
     """What one group of joints adds to the PD law, or has in its place; made by :func:`make_drive`.
 
-    :meth:`change_efforts` and :meth:`reset` are recorded as part of the backend's graphs: they launch kernels and do
+    :meth:`change_efforts` and :meth:`reset` are captured as part of the backend's graphs: they launch kernels and do
     nothing else.
     """
 

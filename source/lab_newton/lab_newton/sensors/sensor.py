@@ -38,7 +38,7 @@ class Sensor(ABC):
     """One sensor in all worlds, built from its configuration by :func:`make_sensor`.
 
     Its :class:`SensorData` is allocated once; :meth:`bind` connects it to a model and may be called again with a new
-    one. All other methods are recorded as part of the backend's graphs: they launch kernels and do nothing else.
+    one. All other methods are captured as part of the backend's graphs: they launch kernels and do nothing else.
     """
 
     data: SensorData

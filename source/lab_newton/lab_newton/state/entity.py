@@ -25,7 +25,7 @@ class NewtonEntity(ABC, Generic[CfgT, DataT]):
 
     A kind of entity is a subclass that :func:`make_entity` knows. The backend, sensors and recordings know of an entity
     what stands here and nothing else. Its :attr:`data` is allocated once. :meth:`bind` connects it to a model and may
-    be called again with a new one: the buffers stay where they are. The methods below it are recorded as part of the
+    be called again with a new one: the buffers stay where they are. The methods below it are captured as part of the
     backend's graphs: they launch kernels and do nothing else.
     """
 

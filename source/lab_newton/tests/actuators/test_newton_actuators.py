@@ -111,7 +111,7 @@ def settled(late, request) -> Iterator[NewtonBackend]:
 
 
 def test_targets_act_after_their_lag(settled):
-    """With 4 physics steps per control step, targets with a lag of 3 first act in the last of them."""
+    """With 4 physics steps per environment step, targets with a lag of 3 first act in the last of them."""
     data, shoulder, wrist = robot(settled), joint(settled, "shoulder"), joint(settled, "wrist")
     data.joint_stiffness.zero_()
     data.joint_damping.zero_()

@@ -58,7 +58,7 @@ def dropped(shared: tuple[NewtonBackend, dict]) -> NewtonBackend:
 
 
 def run(backend: NewtonBackend, substeps: int) -> None:
-    """One by one, so that one recording serves all tests."""
+    """One by one, so that one capture serves all tests."""
     for _ in range(substeps):
         backend.step(1)
 

@@ -59,7 +59,7 @@ def dropped(shared: tuple[NewtonBackend, dict]) -> NewtonBackend:
 
 
 def run(backend: NewtonBackend, substeps: int) -> None:
-    """Four by four, so that one recording serves all tests."""
+    """Four by four, so that one capture serves all tests."""
     for _ in range(substeps // 4):
         backend.step(4)
 

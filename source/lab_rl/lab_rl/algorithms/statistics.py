@@ -31,7 +31,7 @@ class EpisodeStatistics(Stateful):
     def update(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
         """Takes in the steps of one iteration: rewards (T, N), dones (T, N) bool."""
         steps = torch.arange(len(rewards), device=rewards.device).unsqueeze(-1)
-        # The last step before each one in which its world ended an episode; -1 for none in this iteration.
+        # The last step before each one in which its environment ended an episode; -1 for none in this iteration.
         last_done = torch.where(dones, steps, -1).cummax(dim=0).values
         before = torch.cat([torch.full_like(last_done[:1], -1), last_done[:-1]])
         # A product with a triangle: the sum over time, which as cumsum() does not repeat bit for bit on a GPU.
@@ -79,7 +79,7 @@ class StepLogs:
         self._steps: dict[tuple[str, ...], list[tuple[Mapping[str, torch.Tensor], torch.Tensor]]] = {}
 
     def add(self, log: Mapping[str, torch.Tensor], reset_count: torch.Tensor) -> None:
-        """Keeps the ``log`` of a step (0-d each, owned by the receiver) in which ``reset_count`` (0-d) worlds reset."""
+        """Keeps the ``log`` of a step (0-d each, owned by the receiver); ``reset_count`` (0-d): environments reset."""
         if log:
             self._steps.setdefault(tuple(log), []).append((log, reset_count))
 

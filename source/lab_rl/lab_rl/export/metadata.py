@@ -167,7 +167,7 @@ def _joint_action(action: JointAction, entity: Mapping[str, Any]) -> dict[str, A
 
 
 def _entity(env: RLEnv, name: str) -> dict[str, Any]:
-    """Nominal joint properties as the configuration states them, without the randomisation of a single world."""
+    """Nominal joint properties as the configuration states them, without the randomisation of a single environment."""
     entity = env.scene[name]
     nominal = ArticulationData(1, entity.joint_names, entity.body_names, entity.data.fixed_base, "cpu")
     nominal.joint_pos_limits.copy_(entity.data.joint_pos_limits[:1])

@@ -62,7 +62,8 @@ def base_heading_proj(env: Env, target_pos: Target, asset_cfg: SceneEntityCfg = 
 class progress_reward(ManagerTermBase):
     """How much nearer the root link came to the target in this step, per second [m/s].
 
-    Not where the physics put a world that went non-finite back to its default state: that jump is no progress either.
+    Not where the physics put an environment that went non-finite back to its default state: that jump is no progress
+    either.
 
     Parameters:
         target_pos: See the module.

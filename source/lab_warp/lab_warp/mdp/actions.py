@@ -1,6 +1,6 @@
 """Twins of :mod:`lab_core.mdp.actions`, which says what they do.
 
-Scale, offset and clip live on the device: a new configuration acts without a new recording.
+Scale, offset and clip live on the device: a new configuration acts without a new capture.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Twin of :mod:`lab_core.mdp.commands_velocity`, which says what they do.
 
 Ranges and shares live on the device: a new configuration, and a command that a person fixes, act without a new
-recording. Only environments that get a new command draw, each from its own stream: the time until the next one, then
+capture. Only environments that get a new command draw, each from its own stream: the time until the next one, then
 v_x, v_y and w_z, then (with heading commands) the heading and whether to follow it, then whether to stand.
 """
 

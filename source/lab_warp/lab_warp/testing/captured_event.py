@@ -1,4 +1,4 @@
-"""Warp twins of events as a recorded stage, to look at what they draw."""
+"""Warp twins of events as a captured stage, to look at what they draw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab_warp.twins import find_twin
 
 
 class CapturedEvent:
-    """The twin of an event in one environment: recorded at its first call, replayed at all others."""
+    """The twin of an event in one environment: captured at its first call, replayed at all others."""
 
     def __init__(self, original: Callable[..., Any], env: FakeEnv, **params: Any) -> None:
         """

@@ -1,4 +1,4 @@
-"""The gate that a Warp twin passes: recorded once, replayed on new inputs, it returns what the torch term returns."""
+"""The gate that a Warp twin passes: captured once, replayed on new inputs, it returns what the torch term returns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check_signature(original: Term) -> None:
 def check_value_twin(original: Term, case: TwinCase, device: str = "cpu") -> None:
     """Checks the twin of an observation, reward, metric or termination.
 
-    Recorded on one set of inputs and replayed on others that were written into the same buffers, it gives every row,
+    Captured on one set of inputs and replayed on others that were written into the same buffers, it gives every row,
     and nothing beside its rows, the value of the torch term. A class term goes through a partial reset too.
 
     Raises:
@@ -82,7 +82,7 @@ def check_value_twin(original: Term, case: TwinCase, device: str = "cpu") -> Non
 def check_event_twin(original: Term, case: TwinCase, device: str = "cpu") -> None:
     """Checks the twin of an event whose ranges have no width, so that both front ends draw the same.
 
-    Recorded with one mask and one state and replayed on others, it leaves every buffer of the environment as the torch
+    Captured with one mask and one state and replayed on others, it leaves every buffer of the environment as the torch
     event leaves it, and draws in the masked environments only.
 
     Raises:
@@ -171,7 +171,7 @@ def _run_and_compare(stage: CapturedStage, frame: torch.Tensor, expected: torch.
 
 
 def _reset_some(env: FakeEnv, case: TwinCase, twin: Any, wanted: Any) -> None:
-    """Resets some environments of a class term, recorded on one set of inputs and replayed on others."""
+    """Resets some environments of a class term, captured on one set of inputs and replayed on others."""
     mask = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
     mask_wp = wp.from_torch(mask)
     stage = CapturedStage(lambda: twin.reset(mask_wp), CaptureContext(env.wp_device, enabled=True), name="reset")

@@ -27,7 +27,7 @@ KINDS = (
 
 
 class Pair:
-    """A torch term and its twin, each in its own environment; the twin processes and applies in one recorded stage."""
+    """A torch term and its twin, each in its own environment; the twin processes and applies in one captured stage."""
 
     def __init__(self, cfg: JointActionCfg, device: str) -> None:
         self.envs = FakeEnv(device), FakeEnv(device)
@@ -103,7 +103,7 @@ def test_bad_numbers_pass_as_in_torch(kind, clip, device: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_changed_configuration_acts_without_a_new_recording(kind, device: str) -> None:
+def test_a_changed_configuration_acts_without_a_new_capture(kind, device: str) -> None:
     pair = Pair(kind(joint_names=LEGS), device)
     changes = [{}, {"scale": 0.5}, {"offset": {"toe": 1.0}}, {"clip": 0.2}, {"clip": None}]
     if hasattr(kind, "use_default_offset"):

@@ -171,7 +171,7 @@ def test_null_command_counts_like_torch(device: str) -> None:
     assert pair.warp.recordings == 1
 
 
-def test_new_ranges_and_settings_act_without_a_new_recording(device: str) -> None:
+def test_new_ranges_and_settings_act_without_a_new_capture(device: str) -> None:
     pair = Pair(fixed_cfg(), device)
     for seed, settings in enumerate([*SETTINGS, {"heading": -0.5, "time": 0.05, "heading_command": True}]):
         pair.both("set_cfg", fixed_cfg(**settings))

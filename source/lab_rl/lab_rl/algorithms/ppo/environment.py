@@ -17,7 +17,7 @@ class RslRlEnv(VecEnv):
     """Presents an :class:`RLEnv` to rsl-rl, also to rsl-rl's own runners.
 
     Observations are fresh memory in every step, as the environment returns them: rsl-rl keeps them by reference until
-    after the next step. The environment resets its worlds itself; the adapter resets them once, when it is made.
+    after the next step. Environments whose episodes end reset themselves; the adapter resets all once, when it is made.
 
     Args:
         env: The environment.
@@ -32,7 +32,7 @@ class RslRlEnv(VecEnv):
         if not isinstance(env, RLEnv):
             raise LabError(
                 f"RslRlEnv adapts an RLEnv itself, got a {type(env).__name__}. Gymnasium wrappers such as TimeLimit "
-                "count steps of all worlds together; remove them."
+                "count steps of all environments together; remove them."
             )
         self.env = env
         self.cfg = env.cfg
@@ -65,7 +65,7 @@ class RslRlEnv(VecEnv):
         return self._pack(self.env.get_observations())
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
-        """Steps all worlds with ``actions`` (N, A).
+        """Steps all environments with ``actions`` (N, A).
 
         Returns:
             Observations; reward (N,); done (N,) int64; the environment's extras.

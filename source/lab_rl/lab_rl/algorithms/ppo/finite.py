@@ -45,15 +45,15 @@ def observation_tensors(observations: TensorDict) -> list[tuple[str, torch.Tenso
 def describe(name: str, values: torch.Tensor, env: RLEnv) -> str:
     """Says where ``values`` (T, N, ...) are not finite. It reads them on the host."""
     bad = ~values.isfinite().cpu().reshape(*values.shape[:2], -1)
-    worlds = bad.any(-1)
-    ids = worlds.any(0).nonzero().flatten().tolist()
+    anywhere = bad.any(-1)
+    ids = anywhere.any(0).nonzero().flatten().tolist()
     columns = bad.flatten(0, 1).any(0).nonzero().flatten().tolist()
     terms = _reward_terms(env) if name == _REWARD else _observation_terms(name, columns, env)
     source = f" (term {', '.join(map(repr, terms))})" if terms else ""
     return (
-        f"{name}{source} is not finite in {len(ids)} of {worlds.shape[1]} environments "
+        f"{name}{source} is not finite in {len(ids)} of {anywhere.shape[1]} environments "
         f"({', '.join(map(str, ids[:8]))}{', ...' if len(ids) > 8 else ''}), first in step "
-        f"{int(worlds.any(1).int().argmax())} of {len(worlds)}"
+        f"{int(anywhere.any(1).int().argmax())} of {len(anywhere)}"
     )
 
 
