@@ -342,6 +342,10 @@ class NewtonBackend(StateRoot, PhysicsBackend):
     def state_dict(self) -> dict[str, Any]:
         return {name: tensor.cpu() for name, tensor in super().state_dict().items()}
 
+    def actuator_memory(self) -> dict[str, torch.Tensor]:
+        memories = {name: actuators.memory() for name, actuators in self._actuators.items()}
+        return {f"{name}.{key}": tensor for name, memory in memories.items() for key, tensor in memory.items()}
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         before = {
             name: {field: getattr(data, field).clone() for field in data.notices()}
@@ -364,7 +368,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         }
         return {
             "engine": engine,
-            "actuators": {name: actuators.memory() for name, actuators in self._actuators.items()},
+            "actuators": self.actuator_memory(),
             "random_state": wp.to_torch(self._rng.state.view(wp.int32)),
             "written": self.written,
             "non_finite": self.non_finite,

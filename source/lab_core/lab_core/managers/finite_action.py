@@ -29,15 +29,15 @@ class FiniteActionCheck(Stateful):
         Raises:
             ActionError: the shape is wrong, or (on a CPU) a number is not finite.
         """
-        action = self.shaped(action).to(self.non_finite_action.device, torch.float32)
+        action = self.checked(action).to(self.non_finite_action.device, torch.float32)
         if self._raise_at_once:
             return action
         bad = ~torch.isfinite(action)
         self.non_finite_action.logical_or_(bad)
         return action.masked_fill(bad, 0.0)
 
-    def shaped(self, action: torch.Tensor | np.ndarray) -> torch.Tensor:
-        """Returns the action as it was given, as a tensor; numbers that are not finite are somebody else's on a GPU.
+    def checked(self, action: torch.Tensor | np.ndarray) -> torch.Tensor:
+        """Returns the action as it was given, as a tensor, and leaves numbers that are not finite in it on a GPU.
 
         Raises:
             ActionError: the shape is wrong, or (on a CPU) a number is not finite.

@@ -179,6 +179,13 @@ class PhysicsBackend(ABC):
         """
         raise LabError(f"The {self.cfg.backend!r} physics backend traces no substeps ({owner}, {field}).")
 
+    def actuator_memory(self) -> dict[str, torch.Tensor]:
+        """Returns the live buffers (N, ...) of what actuators carry from step to step, by ``<entity>.<name>``.
+
+        :meth:`rebuild` makes them anew.
+        """
+        return {}
+
     def seed(self, seed: int) -> None:
         """Starts the backend's own random streams anew, such as that of the lags of delayed actuators."""
         del seed  # without such streams there is nothing to do

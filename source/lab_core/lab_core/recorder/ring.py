@@ -67,7 +67,8 @@ class EpisodeRing:
             """(1,) slot of the next step."""
             self.length = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
             """(N,) steps of the running episode, also those that were overwritten."""
-            self._start = torch.full_like(self.length, -1)
+            self.beginnings = torch.full_like(self.length, -1)
+            """(N,) episodes that each environment has begun before the running one."""
             self._env_ids = torch.arange(self.num_envs, device=self.device)
 
     @property
@@ -79,11 +80,6 @@ class EpisodeRing:
     def start(self) -> torch.Tensor:
         """(N,) slot of the first step that is kept of each running episode; those after it follow, around the end."""
         return (self.cursor - self.length.clamp(max=self.capacity)).remainder(self.num_slots)
-
-    @property
-    def beginnings(self) -> torch.Tensor:
-        """(N,) int64, episodes that each environment has begun before the running one."""
-        return self._start
 
     @property
     def num_bytes(self) -> int:
@@ -116,9 +112,9 @@ class EpisodeRing:
 
     def start_episodes(self, mask: torch.Tensor) -> None:
         """Begins an episode in the environments of ``mask`` (N,) bool, whose initial rows are new."""
-        self._start.add_(mask)
+        self.beginnings.add_(mask)
         # Rows of other environments are written too, with what is there: the beginning of their running episode.
-        self._initial_rows.index_put_((self._start.remainder(self.num_starts), self._env_ids), self._initial_source)
+        self._initial_rows.index_put_((self.beginnings.remainder(self.num_starts), self._env_ids), self._initial_source)
         masked_copy_(self.length, 0, mask)
 
     def gather(

@@ -14,7 +14,6 @@ from lab_core.env import Env
 from lab_core.managers.declare import declare
 from lab_core.managers.function_terms import ManagerTermBase
 from lab_core.recorder.config import RecorderTermCfg
-from lab_core.state import named_tensors
 
 Values = dict[str, Any]
 
@@ -201,7 +200,7 @@ class InitialConditions(ManagerTermBase):
         env.physics.rebuild_callbacks.append(self._find_actuators)
 
     def _find_actuators(self) -> None:
-        self._actuators = self.scratch(actuator_memory(self._env))  # views of what the physics saves
+        self._actuators = self.scratch(self._env.physics.actuator_memory())  # views of what the physics saves
 
     def __call__(self, env: Env) -> Values:
         entities = {name: env.scene[name] for name in env.scene}
@@ -214,16 +213,6 @@ class InitialConditions(ManagerTermBase):
                 for name, entity in entities.items()
             },
         }
-
-
-def actuator_memory(env: Env) -> dict[str, torch.Tensor]:
-    """Returns the live buffers (N, ...) of what actuators carry from step to step, by name."""
-    prefix = "actuators."
-    return {
-        path.removeprefix(prefix): tensor
-        for path, tensor in named_tensors(env.physics).items()
-        if path.startswith(prefix)
-    }
 
 
 def _group(buffers: dict[str, Any], group: str) -> torch.Tensor | Values:

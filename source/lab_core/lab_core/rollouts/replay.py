@@ -14,7 +14,7 @@ from lab_core.datasets.errors import DatasetError
 from lab_core.datasets.reader import RecordedDataset
 from lab_core.datasets.windows import usable_steps
 from lab_core.envs import RLEnv
-from lab_core.recorder.terms import actuator_memory, scene_state
+from lab_core.recorder.terms import scene_state
 from lab_core.recorder.transition import flatten
 from lab_core.registry import get_task
 
@@ -122,9 +122,7 @@ class _Rerun:
         self._check(dataset)
         self._lengths = [usable_steps(episode.info) for episode in self._episodes]
         self._actions = self._stacked("actions")
-        self._states = {
-            key: self._stacked(key) for key in self._episodes[0].steps if key.startswith("states/articulation/")
-        }
+        self._states = {key: self._stacked(key) for key, _ in flatten("states", env.scene.read_state())}
         self._before = {
             key: self._stacked(f"pre_{key}") for key in self._states if f"pre_{key}" in self._episodes[0].steps
         }
@@ -167,7 +165,7 @@ class _Rerun:
                 pose = entity.data.root_link_pose_w.clone()  # a sum with the origin rounds, the stored pose does not
                 pose[:used] = conditions[f"root_pose_w/{name}"]
                 entity.write_root_link_pose(pose, mask)
-        for name, live in actuator_memory(env).items():
+        for name, live in env.physics.actuator_memory().items():
             live[:used] = conditions[f"actuators/{name}"]
         env.physics.forward()
 
@@ -272,12 +270,14 @@ def _require(name: str, episode: Episode, env: RLEnv) -> None:
         needed[f"initial_state{key}"] = (episode.initial, value.shape[1:])
         needed[f"states{key}"] = (episode.steps, (len(episode), *value.shape[1:]))
     needed["actions"] = (episode.steps, (len(episode), *(env.single_action_space.shape or ())))
+    if unknown := sorted(key for key in episode.initial if key.startswith("initial_state/") and key not in needed):
+        raise DatasetError(f"{name} holds {unknown[0]!r}, of which the task has nothing.")
     for key, (values, shape) in needed.items():
         if key not in values:
             raise DatasetError(f"{name} holds no {key!r}, without which it cannot be repeated.")
         if values[key].shape != shape:
             raise DatasetError(f"{name}: {key!r} has shape {tuple(values[key].shape)}, the task needs {tuple(shape)}.")
-    for key, live in actuator_memory(env).items():
+    for key, live in env.physics.actuator_memory().items():
         stored = episode.initial.get(f"{_CONDITIONS}/actuators/{key}")
         if stored is None or stored.shape != live.shape[1:]:
             raise DatasetError(

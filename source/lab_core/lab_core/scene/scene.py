@@ -148,9 +148,12 @@ class Scene(Stateful, Mapping[str, Entity]):
         """Compares a state with the layout of :meth:`get_state`.
 
         Raises:
-            LabError: an entity or a key is missing or unknown, or a shape differs.
+            LabError: a kind, an entity or a key is missing or unknown, or a shape differs.
         """
-        for kind, entities in self.read_state().items():
+        present = self.read_state()
+        if unknown := sorted(kind for kind, entities in state.items() if entities and kind not in present):
+            raise LabError(f"The state holds entities of the kinds {unknown}, the scene has {sorted(present)}.")
+        for kind, entities in present.items():
             stored = state.get(kind, {})
             if set(stored) != set(entities):
                 raise LabError(f"The state holds {sorted(stored)}, the scene holds {sorted(entities)}.")

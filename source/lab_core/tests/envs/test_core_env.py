@@ -260,6 +260,8 @@ def test_reset_to_refuses_a_state_that_does_not_fit_before_anything_moves():
     ):
         with pytest.raises(LabError, match=message):
             env.reset_to({"articulation": bad})
+    with pytest.raises(LabError, match=r"kinds \['rigid_object'\], the scene has \['articulation'\]"):
+        env.reset_to(state | {"rigid_object": {"crate": robot}})
     assert torch.equal(env.scene["robot"].data.joint_pos, before)
 
 

@@ -10,12 +10,13 @@ import torch
 
 from lab_core.datasets import DatasetCfg, DatasetError, EpisodeInfo, RecordedDataset
 from lab_core.managers import EventTermCfg, TerminationTermCfg, declare
-from lab_core.recorder import RecorderCfg, RetentionCfg
+from lab_core.recorder import RecorderCfg, RecorderTermCfg, RetentionCfg
 from lab_core.recorder import terms as recorder_terms
 from lab_core.recorder.presets import action_state_terms, task_terms, transition_terms
 from lab_core.rollouts import build_replay_env, replay_episodes
 from lab_core.rollouts.collect import EpisodeQuota, collect_episodes
 from lab_core.rollouts.policies import make_policy
+from lab_core.scene import Articulation
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
@@ -79,6 +80,19 @@ class TestReplay:
         assert report.steps == steps[-1] == sum(info.length for info in dataset.infos)
         assert set(report.largest_errors.values()) == {0.0} and len(report.largest_errors) == 4
 
+    def test_entities_of_any_kind_are_compared_and_pushed(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(Articulation, "kind", "rigid_object")
+        dataset = record(recording_cfg(tmp_path))
+        report = replay_episodes(dataset, replay_env(4), range(len(dataset)), tolerance=0.0)
+        assert report.ok and "states/rigid_object/robot/joint_velocity" in report.largest_errors
+
+    def test_an_entity_that_the_task_lacks_is_named(self, tmp_path):
+        terms = transition_terms()
+        terms["initial_state/rigid_object/crate"] = RecorderTermCfg(func=recorder_terms.rewards, phase="post_reset")
+        dataset = record(recording_cfg(tmp_path, terms))
+        with pytest.raises(DatasetError, match="demo_0 holds 'initial_state/rigid_object/crate', of which the task"):
+            replay_episodes(dataset, replay_env(2), [0])
+
     def test_a_difference_is_named_with_step_key_and_environment(self, tmp_path):
         dataset = record(recording_cfg(tmp_path))
         (index,) = [i for i, info in enumerate(dataset.infos) if (info.env_id, info.episode_index) == (1, 0)]
@@ -129,10 +143,8 @@ class TestReplay:
     def test_actuators_with_a_memory_need_it_recorded(self, tmp_path, monkeypatch):
         dataset = record(recording_cfg(tmp_path))
         env = replay_env(2)
-        from lab_core.rollouts import replay as module
-
         memory = {"robot.lag": torch.zeros(2, 3, dtype=torch.int32)}
-        monkeypatch.setattr(module, "actuator_memory", lambda env: memory)
+        monkeypatch.setattr(env.physics, "actuator_memory", lambda: memory)
         with pytest.raises(DatasetError, match=r"demo_0: the actuators of this task remember the past \(robot.lag\)"):
             replay_episodes(dataset, env, [0])
 
@@ -153,7 +165,7 @@ class TestActuatorMemory:
     def test_it_is_recorded_when_an_episode_begins_and_found_again_after_a_rebuild(self, monkeypatch):
         env = analytic_cartpole_env_cfg(2).build()
         memories = [{"robot.lag": torch.tensor([[1], [2]])}, {"robot.lag": torch.tensor([[3], [4]])}]
-        monkeypatch.setattr(recorder_terms, "actuator_memory", lambda env: memories.pop(0))
+        monkeypatch.setattr(env.physics, "actuator_memory", lambda: memories.pop(0))
         term = recorder_terms.InitialConditions(None, env)
         assert term(env)["actuators"]["robot.lag"].tolist() == [[1], [2]]
         env.physics.rebuild()

@@ -38,19 +38,19 @@ class NeRDSolver(WrappedSolver):
         """
         super().__init__(SolverNeRD(model, cfg.model, compiled=cfg.compiled), collisions=None)
         self.name = f"NeRD {os.path.basename(cfg.model.rpartition(':')[2])}"
-        learned = self.newton.learned.layout
+        learned = self.inner.learned.layout
         if physics.substeps != 1:
             raise ConfigError(
                 f"physics.substeps is {physics.substeps}: a learned model makes a whole physics step "
                 "at once; set it to 1."
             )
-        check_robot(self.newton.what, learned, RobotLayout.from_model(model, physics.dt, _actuated(scene, learned)))
+        check_robot(self.inner.what, learned, RobotLayout.from_model(model, physics.dt, _actuated(scene, learned)))
 
     def check_physics(self, fingerprint: Fingerprint) -> None:
-        check_fingerprint(self.newton.what, self.newton.fingerprint, fingerprint)
+        check_fingerprint(self.inner.what, self.inner.fingerprint, fingerprint)
 
     def step(self, state: newton.State, control: newton.Control, dt: float, observed: bool = False) -> None:
-        self.newton.step(state, state, control, None, dt)
+        self.inner.step(state, state, control, None, dt)
 
     def take_over(self, state: newton.State, mask: wp.array) -> None:
         self._forget(mask)
@@ -61,7 +61,7 @@ class NeRDSolver(WrappedSolver):
     def memory(self) -> dict[str, wp.array | Tensor]:
         if not self._remembers:
             return {}
-        history = self.newton.history
+        history = self.inner.history
         return {
             "history": wp.from_torch(history.tokens),
             "history_length": wp.from_torch(history.length),
@@ -71,20 +71,20 @@ class NeRDSolver(WrappedSolver):
     def observe(self, kinds: Set[str]) -> None:
         if kinds:
             raise ConfigError(
-                f"{self.newton.what} predicts motion, not forces or accelerations: remove the sensors that measure "
+                f"{self.inner.what} predicts motion, not forces or accelerations: remove the sensors that measure "
                 f"{', '.join(sorted(kinds))}."
             )
 
     def measure_contacts(self) -> ContactForces:
-        raise ConfigError(f"{self.newton.what} predicts motion, not forces: remove the sensors of contact forces.")
+        raise ConfigError(f"{self.inner.what} predicts motion, not forces: remove the sensors of contact forces.")
 
     @property
     def _remembers(self) -> bool:
-        return self.newton.learned.network.context > 1
+        return self.inner.learned.network.context > 1
 
     def _forget(self, mask: wp.array) -> None:
         if self._remembers:
-            self.newton.forget(mask)
+            self.inner.forget(mask)
 
 
 def _actuated(scene: SceneCfg, learned: RobotLayout) -> list[str]:

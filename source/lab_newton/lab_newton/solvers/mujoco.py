@@ -60,13 +60,13 @@ class MuJoCoSolver(WrappedSolver):
     def step(self, state: newton.State, control: newton.Control, dt: float, observed: bool = False) -> None:
         observables = self.observables if observed else None
         # MuJoCo Warp would go on to compute the observables of the bodies in every step.
-        self.newton.mjw_model.opt.run_rne_postconstraint = observables is not None
-        self.newton.step(state, state, control, self._contacts, dt, observables=observables)
-        data = self.newton.mjw_data
+        self.inner.mjw_model.opt.run_rne_postconstraint = observables is not None
+        self.inner.step(state, state, control, self._contacts, dt, observables=observables)
+        data = self.inner.mjw_data
         if self._contact_forces is not None:
             with wp.ScopedDevice(self._device):
                 mujoco_warp.contact_force(
-                    self.newton.mjw_model, data, self._contact_ids, True, self._contact_forces.force
+                    self.inner.mjw_model, data, self._contact_ids, True, self._contact_forces.force
                 )
         wp.launch(
             kernels.latch_overflow,
@@ -78,17 +78,17 @@ class MuJoCoSolver(WrappedSolver):
 
     def memory(self) -> dict[str, wp.array | torch.Tensor]:
         # Each step starts its search from the last acceleration.
-        return {"qacc_warmstart": self.newton.mjw_data.qacc_warmstart}
+        return {"qacc_warmstart": self.inner.mjw_data.qacc_warmstart}
 
     def measure_contacts(self) -> ContactForces:
-        data = self.newton.mjw_data
+        data = self.inner.mjw_data
         if self._contact_forces is None:
             self._contact_forces = ContactForces(
                 capacity=data.naconmax,
                 count=data.nacon,
                 world=data.contact.worldid,
                 geom=data.contact.geom,
-                shape_of_geom=self.newton.mjc_geom_to_newton_shape,  # pyright: ignore[reportArgumentType]
+                shape_of_geom=self.inner.mjc_geom_to_newton_shape,  # pyright: ignore[reportArgumentType]
                 force=wp.zeros(data.naconmax, dtype=wp.spatial_vectorf, device=self._device),
             )
             self._contact_ids = wp.array(np.arange(data.naconmax), dtype=wp.int32, device=self._device)
@@ -100,7 +100,7 @@ class MuJoCoSolver(WrappedSolver):
         rows, peak = self._peak_rows.numpy().max(), int(self._peak_contacts.numpy()[0])
         for array in (self._latched, self._peak_rows, self._peak_contacts):
             array.zero_()
-        data, num_worlds = self.newton.mjw_data, self._num_worlds
+        data, num_worlds = self.inner.mjw_data, self._num_worlds
         found: dict[str, str] = {}
         for bit in OverflowType.__members__.values():
             worlds = np.count_nonzero(latched & int(bit))

@@ -27,7 +27,7 @@ class WrappedSolver(Solver):
     feels_wrenches = True
 
     def __init__(self, solver: SolverBase, collisions: newton.CollisionPipeline | None) -> None:
-        self.newton = solver
+        self.inner = solver
         self.name = type(solver).__name__
         self.reads_bodies = collisions is not None
         self._collisions = collisions
@@ -38,14 +38,14 @@ class WrappedSolver(Solver):
             self._collisions.collide(state, self._contacts)
 
     def reset(self, state: newton.State, mask: wp.array) -> None:
-        self.newton.reset(state, world_mask=mask, flags=0)
+        self.inner.reset(state, world_mask=mask, flags=0)
 
     def notify(self, flags: int) -> None:
-        self.newton.notify_model_changed(flags)
+        self.inner.notify_model_changed(flags)
 
     def observe(self, kinds: Set[str]) -> None:
-        super().observe(kinds - self.newton.supported_observables)
-        self.observables = self.newton.observables(kinds) if kinds else None
+        super().observe(kinds - self.inner.supported_observables)
+        self.observables = self.inner.observables(kinds) if kinds else None
 
 
 class NamedSolver(WrappedSolver):
@@ -72,7 +72,7 @@ class NamedSolver(WrappedSolver):
             present(self._next.body_f), present(state.body_f)
         )  # solvers may add contact forces to those of the old state
         observables = self.observables if observed else None
-        self.newton.step(state, self._next, control, self._contacts, dt, observables=observables)
+        self.inner.step(state, self._next, control, self._contacts, dt, observables=observables)
         if self._steps_bodies:
             newton.eval_ik(self._model, self._next, present(self._next.joint_q), present(self._next.joint_qd))
         state.assign(self._next)

@@ -220,8 +220,9 @@ def run(backend: NewtonBackend, steps: int, seed: int) -> None:
 
 def test_masked_resets_touch_their_worlds_only(everything):
     cleared = check_masked_reset(everything, everything.reset, everything.num_envs)
-    memories = {f"actuators.robot.{name}" for name in ("lag", "targets", "drive_0.hidden", "drive_0.cell")}
-    assert memories | {"random_state"} <= cleared
+    memories = {f"robot.{name}" for name in ("lag", "targets", "drive_0.hidden", "drive_0.cell")}
+    assert memories <= everything.actuator_memory().keys()
+    assert {f"actuators.{name}" for name in memories} | {"random_state"} <= cleared
 
 
 def test_a_saved_state_continues(everything, make_everything, assert_same):

@@ -57,7 +57,7 @@ def states(backend: NewtonBackend) -> tuple[torch.Tensor, torch.Tensor]:
 def efforts(backend: NewtonBackend) -> torch.Tensor:
     """Efforts (N, J) that entered the latest solver step."""
     rows = wp.to_torch(backend._control.joint_f).view(backend.num_envs, -1)
-    return rows[:, -backend.solver.newton.learned.layout.num_joints :].clone()
+    return rows[:, -backend.solver.inner.learned.layout.num_joints :].clone()
 
 
 def drive(backend: NewtonBackend, steps: int, seed: int = 0, skip=()) -> list[tuple[torch.Tensor, ...]]:
@@ -82,7 +82,7 @@ def mark(backend: NewtonBackend, *worlds: int) -> torch.Tensor:
 def test_a_step_is_what_the_model_says_of_the_latest_frames(make_learned, network, monkeypatch, device):
     monkeypatch.setattr(SolverMuJoCo, "step", None)
     backend = make_learned(network)
-    model = backend.solver.newton.learned
+    model = backend.solver.inner.learned
     representation, context = model.representation, model.network.context
     seen = drive(backend, 9)
     frames = torch.stack([representation.features(q, qd, effort) for q, qd, effort, _, _ in seen], dim=1)
@@ -117,7 +117,7 @@ def test_efforts_are_computed_anew_for_each_of_several_physics_steps(make_learne
 
 def test_a_push_and_a_reset_forget_the_history_of_their_worlds_only(make_learned, device):
     backend = make_learned()
-    history = backend.solver.newton.history
+    history = backend.solver.inner.history
     drive(backend, 3)
     backend.entities["robot"].joint_vel[1] += 0.5
     backend.mark_written(mark(backend, 1))
@@ -174,7 +174,7 @@ def test_a_world_that_goes_non_finite_is_put_back_and_touches_no_other(make_lear
             continue
         data.joint_effort_target.copy_(targets)
         if step == 2:
-            backend.solver.newton.history.tokens[1] = float("nan")
+            backend.solver.inner.history.tokens[1] = float("nan")
         backend.step(1)
         assert backend.non_finite.tolist() == [False, step == 2, False]
         q, qd = states(backend)
@@ -182,7 +182,7 @@ def test_a_world_that_goes_non_finite_is_put_back_and_touches_no_other(make_lear
         for row in (0, 2):
             assert torch.equal(q[row], undisturbed[step][3][row]) and torch.equal(qd[row], undisturbed[step][4][row])
     assert backend.health().non_finite_envs == 1
-    assert backend.solver.newton.history.length.tolist() == [4, 3, 4]
+    assert backend.solver.inner.history.length.tolist() == [4, 3, 4]
 
 
 def test_a_checkpoint_holds_the_history(make_learned, device):
@@ -199,7 +199,7 @@ def test_a_checkpoint_holds_the_history(make_learned, device):
 
 def test_storage_stays_where_it_is(make_learned, device):
     backend = make_learned()
-    history = backend.solver.newton.history
+    history = backend.solver.inner.history
 
     def places():
         arrays = (backend._state.joint_q, backend._state.joint_qd)
@@ -273,7 +273,7 @@ def test_it_is_a_solver_of_newton(make_learned, device):
     backend = make_learned()
     expected = drive(backend, 3)
     model = backend._model
-    solver = SolverNeRD(model, backend.solver.newton.learned)
+    solver = SolverNeRD(model, backend.solver.inner.learned)
     one, other, control = model.state(), model.state(), model.control()
     for q, qd, effort, q_next, qd_next in expected:
         wp.to_torch(one.joint_q).copy_(q.flatten())

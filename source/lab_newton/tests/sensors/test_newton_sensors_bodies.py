@@ -274,9 +274,9 @@ def test_eager_equals_captured_and_a_saved_state_continues(dropped, device, asse
 
 def test_forces_are_computed_in_the_last_substep_only(dropped):
     """Nothing is computed that nobody reads."""
-    engine = dropped.solver.newton
+    engine = dropped.solver.inner
     seen: list[bool] = []
-    original = dropped.solver.newton.step
+    original = dropped.solver.inner.step
 
     def spy(*args, **kwargs):
         seen.append(kwargs["observables"] is not None and engine.mjw_model.opt.run_rne_postconstraint)

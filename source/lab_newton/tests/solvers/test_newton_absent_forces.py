@@ -32,7 +32,7 @@ def build(tmp_path: Path, make_rover, rover_cfg: ArticulationCfg) -> Callable[[s
 
 
 def flags(backend: NewtonBackend) -> int:
-    return backend.solver.newton.mjw_model.opt.disableflags
+    return backend.solver.inner.mjw_model.opt.disableflags
 
 
 def motion(backend: NewtonBackend) -> torch.Tensor:
@@ -51,7 +51,7 @@ def test_a_model_without_passive_forces_moves_the_same_without_their_kernels(bui
     start = backend.state_dict()
     lean = motion(backend)
     backend.load_state_dict(start)
-    backend.solver.newton.mjw_model.opt.disableflags &= ~LEFT_OUT
+    backend.solver.inner.mjw_model.opt.disableflags &= ~LEFT_OUT
     backend.capture_context.invalidate()
     full = motion(backend)
     assert lean[:, 0, -5].min() < 0.2, "it fell to the ground"

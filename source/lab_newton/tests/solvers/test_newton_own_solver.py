@@ -239,7 +239,7 @@ def test_what_it_does_not_offer_is_refused(backend):
 
 def test_a_class_with_newtons_interface_needs_no_more_than_its_name(make_cart_pole):
     backend = make_cart_pole(solver=NewtonSolverCfg(name=Ballast, options={"gain": 3.0}, contacts=False))
-    assert backend.solver.newton.gain == 3.0
+    assert backend.solver.inner.gain == 3.0
     before = backend.entities["robot"].joint_pos.clone()
     backend.step(3)
     assert torch.equal(backend.entities["robot"].joint_pos, before)

@@ -95,7 +95,7 @@ def backend(request, file) -> Iterator[NewtonBackend]:
 
 
 def test_parameters_are_those_of_the_file(backend, reference):
-    compiled, warp = backend.solver.newton.mj_model, backend.solver.newton.mjw_model
+    compiled, warp = backend.solver.inner.mj_model, backend.solver.inner.mjw_model
     for name in (*BODIES, *JOINTS):
         assert getattr(compiled, name) == pytest.approx(getattr(reference, name), rel=1e-5, abs=1e-6), name
     limited = reference.jnt_limited.astype(bool)
@@ -107,7 +107,7 @@ def test_parameters_are_those_of_the_file(backend, reference):
 
 
 def test_shapes_are_those_of_the_file(backend, reference):
-    compiled = backend.solver.newton.mj_model
+    compiled = backend.solver.inner.mj_model
     key = {(m, int(m.geom_bodyid[i]), int(m.geom_type[i])): i for m in (compiled, reference) for i in range(m.ngeom)}
     assert compiled.ngeom == reference.ngeom == len(key) / 2
     for (model, body, kind), i in key.items():
@@ -145,7 +145,7 @@ def test_it_moves_as_in_c_mujoco(backend, reference):
     backend.mark_written(torch.ones(1, dtype=torch.bool))
     backend.forward()
 
-    model, state = backend.solver.newton.mj_model, mujoco.MjData(reference)
+    model, state = backend.solver.inner.mj_model, mujoco.MjData(reference)
     options = reference.opt
     options.timestep, options.gravity = backend.dt, model.opt.gravity
     options.integrator, options.cone, options.impratio = model.opt.integrator, model.opt.cone, model.opt.impratio

@@ -19,7 +19,7 @@ def test_settings_reach_the_solver(make_rover):
     cfg = MuJoCoSolverCfg(
         iterations=7, ls_iterations=9, tolerance=1e-4, impratio=10.0, cone="elliptic", njmax=80, nconmax=24
     )
-    solver = make_rover(num_envs=1, solver=cfg).solver.newton
+    solver = make_rover(num_envs=1, solver=cfg).solver.inner
     options = solver.mjw_model.opt
     assert (options.iterations, options.ls_iterations) == (7, 9)
     assert options.tolerance.numpy()[0] == pytest.approx(1e-4)
@@ -33,7 +33,7 @@ def test_settings_reach_the_solver(make_rover):
 def test_deterministic_runs_repeat_bit_for_bit_on_every_device(make_rover):
     """With contacts, and beside a world that breaks."""
     backend = make_rover(deterministic=True)
-    assert backend.solver.newton.mjw_model.opt.deterministic
+    assert backend.solver.inner.mjw_model.opt.deterministic
     backend.step(2)
     start = backend.state_dict()
     ends = []

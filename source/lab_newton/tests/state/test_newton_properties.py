@@ -54,7 +54,7 @@ def body(backend: NewtonBackend, name: str) -> int:
 
 def engine(backend: NewtonBackend, name: str) -> torch.Tensor:
     """A field of MuJoCo Warp's model, one row per world."""
-    return torch.from_numpy(getattr(backend.solver.newton.mjw_model, name).numpy())
+    return torch.from_numpy(getattr(backend.solver.inner.mjw_model, name).numpy())
 
 
 def compiled(edit=lambda spec: None) -> mujoco.MjModel:

@@ -123,7 +123,7 @@ class World:
 
     @property
     def warp(self):
-        return self.backend.solver.newton.mjw_model
+        return self.backend.solver.inner.mjw_model
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -132,7 +132,7 @@ def world(request) -> Iterator[World]:
     cfg, scene = case.make()
     robot = scene.entities["robot"]
     backend = NewtonBackend(cfg, scene, N, torch.device("cpu"))
-    yield World(case, cfg, robot, backend, backend.solver.newton.mj_model, reference_model(robot, scene))
+    yield World(case, cfg, robot, backend, backend.solver.inner.mj_model, reference_model(robot, scene))
     backend.close()
 
 

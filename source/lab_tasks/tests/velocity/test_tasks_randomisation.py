@@ -97,7 +97,7 @@ def world(request) -> Iterator[World]:
 def look(env: ManagerBasedRLEnv) -> dict[str, torch.Tensor]:
     """What a reset drew, from the buffers and from MuJoCo Warp's model (there called ``engine ...``)."""
     data, command = env.scene["robot"].data, env.command_manager.get_term("base_velocity")
-    model = env.physics.solver.newton.mjw_model
+    model = env.physics.solver.inner.mjw_model
     engine = {
         name: torch.from_numpy(getattr(model, name).numpy().copy())
         for name in ("body_mass", "body_ipos", "geom_friction", "dof_frictionloss", "dof_armature")
@@ -320,7 +320,7 @@ def test_the_engine_has_what_was_drawn(world):
 def c_model(world: World, row: int) -> mujoco.MjModel:
     """C MuJoCo's model with the properties of one environment."""
     env, data = world.env, world.data
-    model = copy.copy(env.physics.solver.newton.mj_model)
+    model = copy.copy(env.physics.solver.inner.mj_model)
     model.opt.timestep = env.physics.dt / env.cfg.physics.substeps
     model.opt.tolerance, model.opt.ls_tolerance = 1e-10, 1e-6
     bodies = slice(1, 1 + len(data.body_names))

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import warp as wp
 
-from lab_core.errors import ConfigError
+from lab_core.errors import ConfigError, LabError
 
 
-class CaptureError(RuntimeError):
+class CaptureError(LabError, RuntimeError):
     """A stage did something that a captured graph cannot repeat, or was used while that is impossible."""
 
 

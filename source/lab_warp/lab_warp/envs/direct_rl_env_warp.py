@@ -133,7 +133,7 @@ class DirectRLEnvWarp(WarpRLEnv, RLEnv):
         return self._flags
 
     def _take_actions(self, actions: torch.Tensor) -> None:
-        self._given.copy_(self._action_check.shaped(actions))
+        self._given.copy_(self._action_check.checked(actions))
 
     def _raise_for_invalid_actions(self) -> None:
         self._action_check.raise_for_invalid()

@@ -38,7 +38,7 @@ class ActionManagerWarp(WarpBuiltTerms[ActionTerm], ActionTerms):
         Raises:
             ActionError: the shape is wrong, or (on a CPU) a number is not finite; nothing has been changed.
         """
-        self._given.torch.copy_(self._check.shaped(actions))
+        self._given.torch.copy_(self._check.checked(actions))
 
     def process_actions(self) -> None:
         """Shifts the actions by a step and processes the one that was taken over."""

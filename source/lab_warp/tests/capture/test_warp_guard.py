@@ -12,6 +12,7 @@ import torch
 import warp as wp
 
 from lab_core.capability import Capability
+from lab_core.errors import LabError
 from lab_warp import (
     CaptureContext,
     CapturedStage,
@@ -89,8 +90,9 @@ def test_forbidden_call_raises_and_leaves_the_device_usable(device: str, name: s
     # Warp itself refuses to turn a CUDA array into a NumPy one, capture or not.
     never_legal = device != "cpu" and name in ("np.asarray", "np.array")
     error = TypeError if never_legal else CaptureError
-    with pytest.raises(error, match=None if error is TypeError else "'my stage'"):
+    with pytest.raises(error, match=None if error is TypeError else "'my stage'") as caught:
         CapturedStage(function, context, name="my stage")()
+    assert never_legal or isinstance(caught.value, LabError)
     assert not context.device.is_capturing
     stage = CapturedStage(increment, context)
     stage(buffers.array)
