@@ -99,3 +99,14 @@ def test_the_counts_of_files_are_right():
     assert len(rows) >= 12
     stated = {what: int(count) for what, count, _ in rows}
     assert stated == {what: sum(map(is_path, code_spans(files))) for what, _, files in rows}
+
+
+def test_the_files_of_a_row_belong_to_one_example():
+    """``<sensor>`` stands for one name in all files of a row but its tests, and the last column speaks of it."""
+    text = GUIDE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| \d+ \| ([^|]+) \| ([^|]+) \|", text, flags=re.MULTILINE)
+    assert len(rows) >= 12
+    for what, files, example in rows:
+        new = [span for span in code_spans(files) if "<" in span and "<package>" not in span and "/tests/" not in span]
+        names = {name.lower() for name in re.findall(r"[A-Z]?[a-z0-9]+", example)}
+        assert any(all(exists(re.sub(r"<\w+>", name, span)) for span in new) for name in names), what
