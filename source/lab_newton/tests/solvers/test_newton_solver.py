@@ -78,7 +78,7 @@ def test_the_contact_gap_counts_near_shapes_as_contacts_that_do_not_push(make_ro
         assert backend._model.shape_gap.numpy().max() == pytest.approx(gap or 0.0)
         assert backend.fingerprint()["collision"]["contact_gap"] == gap
         backend.step(36)  # 0.16 m
-        assert (backend.solver.newton.mjw_data.nacon.numpy()[0] >= 4) == bool(contacts)
+        assert (backend.solver.inner.mjw_data.nacon.numpy()[0] >= 4) == bool(contacts)
         ends.append(backend.state_dict())
     for other in ends[1:]:
         assert all(torch.equal(ends[0][name], value) for name, value in other.items())
