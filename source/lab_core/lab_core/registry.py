@@ -43,6 +43,9 @@ class TaskSpec:
     demo: str | None = None
     """A trained policy that comes with the package, ``"package:path/inside/package.onnx"``, to watch untrained."""
 
+    dynamics_cfg: str | Callable[[], Any] | None = None
+    """A function that makes fresh settings of how a model of its dynamics is fitted."""
+
     def make_env_cfg(self, play: bool = False) -> Any:
         """A fresh environment config. Raises ``PluginError`` if its function cannot be imported."""
         return _resolve(self.env_cfg, f"environment config of task {self.id!r}")(play=play)
@@ -55,6 +58,12 @@ class TaskSpec:
         if name not in self.agents:
             raise ConfigError(f"task {self.id!r}: " + unknown_name_message("agent", name, self.agents))
         return _resolve(self.agents[name], f"agent config {name!r} of task {self.id!r}")()
+
+    def make_dynamics_cfg(self) -> Any:
+        """Fresh settings of a fit of its dynamics. Raises ``ConfigError`` when it has none."""
+        if self.dynamics_cfg is None:
+            raise ConfigError(f"task {self.id!r} has no settings for a fit of its dynamics")
+        return _resolve(self.dynamics_cfg, f"dynamics config of task {self.id!r}")()
 
     def demo_path(self) -> Path:
         """The file of the policy that comes with the task. Raises ``ConfigError`` when none does."""

@@ -10,12 +10,14 @@ from lab_core.cli.arguments import (
     option_value,
     resolve_device,
     split_subject,
+    split_subjects,
     with_dashes,
 )
 from lab_core.cli.command import INTERRUPTED, main
-from lab_core.cli.console import print_error, print_table
+from lab_core.cli.console import print_error, print_table, print_warning
 from lab_core.cli.overrides import parse
 from lab_core.cli.progress import ProgressDisplay
+from lab_core.cli.record import record_command
 
 __all__ = [
     "EnvironmentOptions",
@@ -29,7 +31,10 @@ __all__ = [
     "parse",
     "print_error",
     "print_table",
+    "print_warning",
+    "record_command",
     "resolve_device",
     "split_subject",
+    "split_subjects",
     "with_dashes",
 ]

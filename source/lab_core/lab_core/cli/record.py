@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from lab_core.cli.arguments import EnvironmentOptions, check_counts, resolve_device, split_subject, with_dashes
 from lab_core.cli.console import print_warning
@@ -19,6 +19,10 @@ from lab_core.registry import get_task
 if TYPE_CHECKING:
     from lab_core.datasets import DatasetCfg
     from lab_core.datasets.writer import DatasetWriter
+    from lab_core.recorder import RecorderTermCfg
+
+UsualTerms = Callable[[Any], "dict[str, RecorderTermCfg | None]"]
+Options = TypeVar("Options")
 
 
 @dataclass(kw_only=True)
@@ -63,23 +67,40 @@ class RecordArguments(RecordOptions):
 
 def main(argv: list[str]) -> int:
     """Record episodes of a task to HDF5 files that Isaac Lab's and robomimic's tools read."""
+    from lab_core.recorder import task_terms
+
+    return record_command(argv, "lab record", main.__doc__ or "", task_terms)
+
+
+def record_command(argv: list[str], command: str, title: str, usual_terms: UsualTerms) -> int:
+    """Records as ``lab record`` does, for a command that keeps other values.
+
+    Args:
+        argv: Arguments of the command.
+        command: How it is called, for messages.
+        title: What it does, in one sentence.
+        usual_terms: What it records in an environment, of a given configuration, that has no recorder of its own.
+    """
     task, arguments = split_subject(with_dashes(argv), RecordOptions)
+
+    def parsed(options: Options, task: str) -> Options:
+        example = f"{command} {task} --policy policy.onnx --episodes 100 --label walking"
+        return parse(options, arguments, prog=f"{command} {task}", description=f"{title}\n\nExample: {example}")
+
     if task is None:
-        parse(RecordOptions(), arguments, prog="lab record TASK", description=_description("TASK"))
-        raise LabError("Which task? Give its id, as in `lab record Lab-Cartpole`; `lab list` shows all.")
-    play = "--play-config" in arguments
-    cfg = get_task(task).make_env_cfg(play=play)
-    args = parse(RecordArguments(env=cfg), arguments, prog=f"lab record {task}", description=_description(task))
+        parsed(RecordOptions(), "TASK")
+        raise LabError(f"Which task? Give its id, as in `{command} Lab-Cartpole`; `lab list` shows all.")
+    cfg = get_task(task).make_env_cfg(play="--play-config" in arguments)
+    args = parsed(RecordArguments(env=cfg), task)
     check_counts(args, "episodes", "num_envs")
-    return _record(task, args)
+    return _record(task, args, usual_terms)
 
 
-def _record(task: str, args: RecordArguments) -> int:
+def _record(task: str, args: RecordArguments, usual_terms: UsualTerms) -> int:
     from lab_core.datasets import DatasetCfg
     from lab_core.datasets.writer import check_target, dataset_sinks
     from lab_core.envs import check_frontend, make_env
     from lab_core.recorder import RecorderCfg, RecorderManager, RetentionCfg
-    from lab_core.recorder.presets import task_terms
     from lab_core.rollouts import find_policy, make_policy
     from lab_core.rollouts.collect import EpisodeQuota, collect_episodes
 
@@ -101,7 +122,7 @@ def _record(task: str, args: RecordArguments) -> int:
     check_target(dataset)
     cfg = args.env
     decides = ":" in args.policy  # a function may call set_success_to_episodes()
-    settings, cfg.recorder = cfg.recorder or RecorderCfg(terms=task_terms(cfg)), None
+    settings, cfg.recorder = cfg.recorder or RecorderCfg(terms=usual_terms(cfg)), None
     settings.retention = settings.retention or RetentionCfg()
     if args.memory_limit is not None:
         settings.retention.memory_limit_gib = args.memory_limit
@@ -167,7 +188,3 @@ def _recorded_seeds(cfg: DatasetCfg) -> list[int]:
             with RecordedDataset(cfg.folder, name) as dataset:
                 seeds += [info.seed for info in dataset.infos]
     return seeds
-
-
-def _description(task: str) -> str:
-    return f"{main.__doc__}\n\nExample: lab record {task} --policy policy.onnx --episodes 100 --label walking"

@@ -4,7 +4,7 @@ from lab_core.datasets.errors import RecorderError
 from lab_core.recorder.config import RecorderCfg, RecorderTermCfg, RetentionCfg
 from lab_core.recorder.hooks import HookPart, RecorderHooks
 from lab_core.recorder.manager import RecorderManager
-from lab_core.recorder.presets import action_state_terms, task_terms, transition_terms
+from lab_core.recorder.presets import action_state_terms, physics_step_terms, task_terms, transition_terms
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.sinks import EpisodeBatch, EpisodeCollector, EpisodeSink
 from lab_core.recorder.terms import SubstepContacts, SubstepEfforts, SubstepStates, sensor_values
@@ -29,6 +29,7 @@ __all__ = [
     "Transition",
     "action_state_terms",
     "flatten",
+    "physics_step_terms",
     "sensor_values",
     "task_terms",
     "transition_terms",

@@ -36,6 +36,17 @@ def transition_terms() -> dict[str, RecorderTermCfg | None]:
     }
 
 
+def physics_step_terms(env_cfg: Any = None) -> dict[str, RecorderTermCfg | None]:
+    """Returns what learning from every physics step needs: the state that a step of the environment begins with, then
+    effort and state of each of its substeps; the same whatever the task."""
+    del env_cfg
+    return {
+        "pre_states": RecorderTermCfg(func=terms.scene_state, phase="pre_step"),
+        "substep_efforts": RecorderTermCfg(func=terms.SubstepEfforts, phase="post_physics"),
+        "substep_states": RecorderTermCfg(func=terms.SubstepStates, phase="post_physics"),
+    }
+
+
 def task_terms(env_cfg: Any) -> dict[str, RecorderTermCfg | None]:
     """Returns :func:`transition_terms` for a task: with all its observation groups (``policy`` as ``obs``, others as
     ``obs_<group>``), the net force on every body of its contact sensors, and external wrenches where an event applies
