@@ -96,6 +96,11 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         return self._capture_context
 
     @property
+    def model(self) -> newton.Model:
+        """Newton's model of all worlds, to read."""
+        return self._model
+
+    @property
     def description(self) -> str:
         mode = "captured" if self.capture_context.enabled else "eager: LAB_CAPTURE=0"
         return f"{self._cfg.backend} ({self.solver.name}), {mode}"

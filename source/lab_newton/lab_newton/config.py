@@ -153,7 +153,7 @@ class NeRDSolverCfg(SolverCfg):
     """File of ``lab nerd fit``: a path, or ``package:path/inside/package``."""
     teacher: SolverCfg = field(default_factory=MuJoCoSolverCfg)
     """Settings of the solver that it learned from. What that asks of a model is asked of this one too, so that they are
-    the same; nothing else of it is used."""
+    the same, and ``lab nerd eval`` compares with it."""
     compiled: bool = False
     """Let ``torch.compile`` make it faster; takes a minute at the start, and a C++ compiler."""
 

@@ -5,6 +5,7 @@ that it learned from. Independent implementations in plain torch; the idea is of
 (arXiv 2508.15755).
 """
 
+from lab_newton.nerd.fit_cfg import FitCfg
 from lab_newton.nerd.history import History
 from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.model import NeRDModel
@@ -17,6 +18,7 @@ from lab_newton.nerd.representation import Representation
 __all__ = [
     "NETWORKS",
     "Contacts",
+    "FitCfg",
     "History",
     "ModelDescription",
     "NeRDModel",

@@ -39,9 +39,7 @@ class NeRDModel(nn.Module):
         self.inputs = Normaliser(len(self.representation.feature_names))
         self.changes = Normaliser(layout.num_velocities)
         try:
-            self.network = NETWORKS[network](
-                self.representation.feature_owners, self.representation.change_owners, **self.options
-            )
+            self.network = NETWORKS[network].for_robot(self.representation, self.options)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"Options of the network {network}: {error}.") from error
         channels = self.network.contact_channels

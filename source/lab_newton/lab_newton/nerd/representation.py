@@ -70,6 +70,10 @@ class Representation(nn.Module):
         """What each of the F features is."""
         self.feature_owners = tuple(owner for _, owner in features)
         """Which body each feature belongs to: 0 is a floating root, then one per joint."""
+        kinds = ["pose"] * (2 * len(continuous) + len(limited)) + ["velocity"] * len(names)
+        kinds += (["velocity"] * 6 + ["pose"] * 3) * layout.floating + ["effort"] * len(actuated)
+        self.feature_kinds = tuple(kinds)
+        """Whether each feature is of the ``"pose"``, a ``"velocity"`` or an ``"effort"``."""
         self.change_names = tuple(name for name, _ in changes)
         """What each of the V changes of velocity is."""
         self.change_owners = tuple(owner for _, owner in changes)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from lab_newton.nerd.networks.contacts import ContactEncoder, Contacts
+
+if TYPE_CHECKING:
+    from lab_newton.nerd.representation import Representation
 
 
 class Network(nn.Module, ABC):
@@ -44,6 +48,16 @@ class Network(nn.Module, ABC):
         if contact_channels:
             self.contact_encoder = ContactEncoder(self.num_bodies, contact_channels, contact_size)
             self.token_size += self.num_bodies * contact_size
+
+    @classmethod
+    def for_robot(cls, representation: Representation, options: Mapping[str, Any]) -> Self:
+        """Returns one for the channels of a robot.
+
+        Raises:
+            TypeError: it does not take one of the options.
+            ValueError: an option cannot be.
+        """
+        return cls(representation.feature_owners, representation.change_owners, **options)
 
     def encode(self, frames: Tensor, contacts: Contacts | None = None) -> Tensor:
         """Returns frames (B, T, F), with their contacts, as tokens (B, T, E).

@@ -1,0 +1,72 @@
+"""How a model of a robot is fitted; a task's recipe lies beside the task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lab_core.errors import ConfigError
+
+Precision = Literal["fp32", "bf16", "fp16"]
+
+
+@dataclass(kw_only=True)
+class FitCfg:
+    """Settings of ``lab nerd fit``."""
+
+    network: str = "MLP"
+    """One of :data:`lab_newton.nerd.NETWORKS`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the network, plain values."""
+    updates: int = 20_000
+    """Updates of the whole fit, also when it is resumed."""
+    batch_size: int = 1024
+    """Windows per update, of all processes together."""
+    horizon: int = 1
+    """Physics steps that the model moves by itself in every window of training. 1: every step begins with a recorded
+    state. More: it goes on from what it predicted, and learns not to drift."""
+    learning_rate: float = 2e-3
+    """Of AdamW, after the warm-up."""
+    final_learning_rate: float = 2e-6
+    """At the end; half a cosine leads there."""
+    warmup_updates: int = 500
+    """Over which the learning rate rises from 0."""
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    """Longer gradients are shortened to this."""
+    ema_decay: float = 0.999
+    """Of the average of the weights, which is what is saved and evaluated; 0: the weights themselves."""
+    precision: Precision = "fp32"
+    """Of the network's arithmetic; sums, losses and weights are always FP32. ``fp16`` scales its gradients."""
+    holdout: float = 0.1
+    """Share of the episodes of each regime that is never trained on, but evaluated."""
+    seed: int = 1
+    """Of weights, split and batches."""
+    eval_interval: int = 500
+    """Updates from one evaluation of held-out steps to the next."""
+    save_interval: int = 5_000
+    """Updates from one checkpoint to the next."""
+
+    def check(self) -> None:
+        """Refuses what cannot be.
+
+        Raises:
+            ConfigError: a number is out of its range; the message names it.
+        """
+        for name in ("updates", "batch_size", "horizon", "eval_interval", "save_interval"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"fit.{name} must be at least 1, got {getattr(self, name)}.")
+        for name in ("learning_rate", "max_grad_norm"):
+            if not getattr(self, name) > 0.0 or math.isinf(getattr(self, name)):
+                raise ConfigError(f"fit.{name} must be positive, got {getattr(self, name)}.")
+        for name in ("holdout", "ema_decay"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ConfigError(f"fit.{name} must be at least 0 and less than 1, got {getattr(self, name)}.")
+
+    def learning_rate_at(self, update: int) -> float:
+        """Returns the learning rate of update ``update``, counted from 0."""
+        warm = min(1.0, (update + 1) / max(self.warmup_updates, 1))
+        cosine = 0.5 * (1.0 + math.cos(math.pi * update / self.updates))
+        return warm * (self.final_learning_rate + (self.learning_rate - self.final_learning_rate) * cosine)
