@@ -15,7 +15,6 @@ from lab_core.managers import (
     SceneEntityCfg,
     TerminationTermCfg,
 )
-from lab_core.physics import PhysicsCfg
 from lab_core.scene import CameraCfg, GroundCfg, SceneCfg
 from lab_newton.config import MuJoCoSolverCfg, NewtonCfg
 from lab_tasks.robots import cartpole_cfg
@@ -24,7 +23,7 @@ CART = "slider_to_cart"
 POLE = "cart_to_pole"
 
 
-def cartpole_physics_cfg() -> PhysicsCfg:
+def cartpole_physics_cfg() -> NewtonCfg:
     """Returns physics at 120 Hz; nothing ever touches anything."""
     return NewtonCfg(dt=1 / 120, solver=MuJoCoSolverCfg(njmax=5, nconmax=3, contacts=False))
 
