@@ -1,0 +1,144 @@
+"""``lab nerd eval``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab_core.cli import check_counts, parse, split_subject, with_dashes
+from lab_core.errors import LabError
+
+if TYPE_CHECKING:
+    from lab_newton.nerd import ModelDescription, NeRDModel
+
+
+@dataclass(kw_only=True)
+class EvalOptions:
+    """Options of ``lab nerd eval``."""
+
+    data: tuple[Path, ...] = ()
+    """Recordings to predict one step of: what was held out, if they are those of the fit, else all of them."""
+    task: str | None = None
+    """Task to roll out in, with its configuration for watching. Without it: the one that was recorded."""
+    seconds: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0)
+    """Times at which errors of free rollouts are told [s]."""
+    num_envs: int = 256
+    """Environments of rollouts, and episodes of a policy."""
+    policy: Path | None = None
+    """Run, or checkpoint, whose policy is played in the model and in its teacher."""
+    seed: int | None = None
+    """Of the states that rollouts begin with. Without it: the task's."""
+    device: str = "auto"
+    """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
+    output: Path | None = None
+    """Folder of report.md and its pictures. Without it: beside the model."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure a model: one step, free rollouts, a policy in it and in its teacher."""
+    subject, arguments = split_subject(with_dashes(list(argv)), EvalOptions)
+    example = "lab nerd eval logs/nerd/Lab-Cartpole-Explore/latest --data recordings/Lab-Cartpole-Explore"
+    description = f"{main.__doc__}\n\nExample: {example}"
+    args = parse(EvalOptions(), arguments, prog="lab nerd eval MODEL_OR_RUN", description=description)
+    if subject is None:
+        raise LabError(f"Which model? Give its file, or the run of its fit, as in `{example}`.")
+    check_counts(args, "num_envs")
+    if not args.seconds or min(args.seconds) <= 0.0:
+        raise LabError(f"--seconds must be positive, got {list(args.seconds)}.")
+
+    from rich.console import Console
+
+    from lab_core.cli import resolve_device
+    from lab_newton.nerd import load_model
+    from lab_rl.nerd import report
+    from lab_rl.nerd.fit import MODEL_FILE
+    from lab_rl.runs.files import write_file
+
+    path = Path(subject)
+    path = path / MODEL_FILE if path.is_dir() else path
+    device = resolve_device(args.device)
+    model, known = load_model(path, device)
+    output = args.output or path.parent
+    output.mkdir(parents=True, exist_ok=True)
+    lines = report.describe_model(model, known)
+    if args.data:
+        lines += _one_step(model, known, args)
+    lines += _rollouts(model, known, path, args, output)
+    if args.policy is not None:
+        lines += _returns(path, args)
+    text = "\n".join(lines) + "\n"
+    write_file(output / "report.md", text)
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+    print(f"Report: {output / 'report.md'}")
+    return 0
+
+
+def _one_step(model: NeRDModel, known: ModelDescription, args: EvalOptions) -> list[str]:
+    import torch
+
+    from lab_core.datasets import RecordedDataset
+    from lab_rl.nerd import report
+    from lab_rl.nerd.fit import held_out_rows
+    from lab_rl.nerd.metrics import OneStepEvaluator
+    from lab_rl.nerd.physics_steps import describe_sources, read_physics_steps
+    from lab_rl.nerd.teacher import find_teacher
+
+    sources = [RecordedDataset(path) for path in args.data]
+    teacher = find_teacher(sources)
+    if changed := model.layout.differences(teacher.layout):
+        raise LabError(f"The recordings are of another robot than the model: {'; '.join(changed)}.")
+    steps = read_physics_steps(sources, teacher.entity, teacher.layout.joint_names, teacher.layout.floating)
+    fitted = [source["sha256"] for source in known.extra["sources"]]
+    given = [source["sha256"] for source in describe_sources(sources)]
+    if fitted == given:
+        fit = known.extra["fit"]
+        steps = steps.select(held_out_rows(steps, fit["holdout"], fit["seed"]))
+        note = "The episodes that its fit held out."
+    elif set(fitted) & set(given):
+        raise LabError("Some of these recordings were trained on; give all of them in the same order, or others.")
+    else:
+        note = "Recordings that its fit has never seen."
+    device = model.inputs.mean.device
+    evaluate = OneStepEvaluator(
+        steps.to(device), model.network.context, torch.tensor(known.extra["pose_scale"], device=device)
+    )
+    errors = {"all": evaluate(model)}
+    if len(steps.regimes) > 1:
+        errors |= {regime: evaluate(model, regime) for regime in steps.regimes}
+    return report.describe_one_step(errors, note)
+
+
+def _rollouts(model: NeRDModel, known: ModelDescription, path: Path, args: EvalOptions, output: Path) -> list[str]:
+    from lab_core.registry import get_task
+    from lab_newton import NeRDSolverCfg
+    from lab_rl.nerd import report
+    from lab_rl.nerd.rollouts import passive_rollouts
+
+    cfg = get_task(args.task or known.extra["task"]).make_env_cfg(play=True)
+    if args.seed is not None:
+        cfg.seed = args.seed
+    learned = NeRDSolverCfg(model=str(path.resolve()), teacher=cfg.physics.solver)
+    entities = list(cfg.scene.entities)
+    errors = passive_rollouts(
+        cfg, learned, model.layout, entities[0], args.num_envs, max(args.seconds), str(model.inputs.mean.device)
+    )
+    report.draw_rollouts(errors, output / "rollouts.png")
+    return report.describe_rollouts(errors, sorted(args.seconds), args.num_envs, "rollouts.png")
+
+
+def _returns(path: Path, args: EvalOptions) -> list[str]:
+    from lab_core.cli import resolve_device
+    from lab_newton import NeRDSolverCfg
+    from lab_rl.nerd import report
+    from lab_rl.nerd.returns import compare_returns
+    from lab_rl.runs.trained_policy import load_trained
+
+    assert args.policy is not None
+    policy = load_trained(args.policy)
+    solver = policy.cfg.env.physics.solver  # pyright: ignore[reportAttributeAccessIssue]
+    teacher = solver.teacher if isinstance(solver, NeRDSolverCfg) else solver
+    learned = NeRDSolverCfg(model=str(path.resolve()), teacher=teacher)
+    returns = compare_returns(policy, learned, teacher, args.num_envs, str(resolve_device(args.device)))
+    return report.describe_returns(returns, args.policy)

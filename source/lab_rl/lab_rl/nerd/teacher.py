@@ -1,0 +1,71 @@
+"""What recorded physics steps were made with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lab_core.config import parse_yaml
+from lab_core.datasets import DatasetError, RecordedDataset
+from lab_core.envs import make_env
+from lab_core.physics import differences
+from lab_core.scene import Articulation, actuated_joints
+from lab_newton.backend import NewtonBackend
+from lab_newton.nerd import RobotLayout
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """The robot of a recording, and the physics that moved it."""
+
+    task: str
+    entity: str
+    layout: RobotLayout
+    fingerprint: dict[str, Any]
+
+
+def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
+    """Builds the environment of the recordings once more, with one world, and returns what moved in it.
+
+    Raises:
+        DatasetError: a recording does not say what it was made with, they differ, or the physics that its
+            configuration builds today is another one.
+    """
+    first = sources[0]
+    if not first.config:
+        raise DatasetError(f"{first.path} lacks the configuration of its environment; record it again.")
+    cfg = parse_yaml(first.config, f"configuration in {first.path}")
+    cfg.scene.num_envs = 1
+    env = make_env(cfg, "cpu", "torch")
+    try:
+        if not isinstance(env.physics, NewtonBackend):
+            raise DatasetError(f"{first.path} was recorded with the physics {cfg.physics.backend!r}, not with Newton.")
+        entities = list(env.scene)
+        if len(entities) != 1:
+            raise DatasetError(f"{first.path} holds the entities {', '.join(entities)}; a model learns one robot.")
+        fingerprint = env.physics.fingerprint()
+        for source in sources:
+            _check(source, fingerprint)
+        robot = env.scene[entities[0]]
+        if not isinstance(robot, Articulation):
+            raise DatasetError(f"{first.path} holds the {robot.kind} {robot.name!r}; a model learns an articulation.")
+        driven = actuated_joints(robot.name, robot.cfg.actuators, robot.joint_names)
+        actuated = [robot.joint_names[joint] for joints in driven.values() for joint in joints]
+        layout = RobotLayout.from_model(env.physics.model, env.physics_dt, actuated)
+    finally:
+        env.close()
+    task = str(first.parsed_attribute("env_args", {}).get("env_name", ""))
+    return Teacher(task, entities[0], layout, fingerprint)
+
+
+def _check(source: RecordedDataset, fingerprint: dict[str, Any]) -> None:
+    recorded = source.parsed_attribute("physics_fingerprint", {})
+    if not recorded:
+        raise DatasetError(
+            f"{source.path} does not name the physics it was recorded with, field by field; record it again."
+        )
+    if changed := differences(recorded, fingerprint):
+        raise DatasetError(
+            f"{source.path} was recorded with other physics than its configuration builds here: {'; '.join(changed)}."
+        )

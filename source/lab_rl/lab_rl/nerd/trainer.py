@@ -1,0 +1,174 @@
+"""Updates of a model: batches of windows, losses, averages of weights, and all of it as state."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab_core.errors import LabError
+from lab_newton.nerd import FitCfg, NeRDModel
+from lab_rl.nerd.physics_steps import PhysicsSteps
+from lab_rl.nerd.processes import Processes
+from lab_rl.nerd.windows import WindowSampler
+
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Trainer:
+    """Fits ``model`` to ``steps``, which lie on its device; with several processes, each to steps of its own.
+
+    Args:
+        cfg: Settings.
+        model: With fitted normalisers; all processes begin with the same weights.
+        pose_scale: (V,) standard deviation of changes of pose over a step, by which errors of a rollout are divided.
+        steps: What this process trains on.
+        processes: Which one it is.
+    """
+
+    def __init__(
+        self,
+        cfg: FitCfg,
+        model: NeRDModel,
+        pose_scale: Tensor,
+        steps: PhysicsSteps,
+        processes: Processes | None = None,
+    ) -> None:
+        self.cfg = cfg
+        self.model = model
+        self.processes = processes or Processes()
+        self.averaged = copy.deepcopy(model).requires_grad_(False).eval()
+        """What is saved and evaluated."""
+        self.update_count = 0
+        self._steps = steps
+        self._pose_scale = pose_scale
+        self._context = model.network.context
+        self.sampler = WindowSampler(steps, self._context + cfg.horizon - 1, cfg.seed + 1 + self.processes.rank)
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._optimizer = torch.optim.AdamW(
+            self._parameters, lr=cfg.learning_rate, weight_decay=cfg.weight_decay, betas=(0.9, 0.99)
+        )
+        self._device = steps.q.device
+        self._scaler = torch.amp.GradScaler(self._device.type, enabled=cfg.precision == "fp16")
+
+    def update(self) -> Tensor:
+        """Makes one update and returns the loss of its batch, a scalar on the device.
+
+        With FP16 a batch whose gradients overflow changes nothing but their scale.
+        """
+        cfg = self.cfg
+        for group in self._optimizer.param_groups:
+            group["lr"] = cfg.learning_rate_at(self.update_count)
+        self.model.train()
+        rows = self.sampler.draw(self.processes.share(cfg.batch_size))
+        errors = self.squared_errors(rows)
+        # Shares may differ in size, and the gradient is that of the mean over all of them.
+        count = torch.full((), float(errors.numel()), device=self._device)
+        self.processes.sum_([count])
+        loss = errors.sum() / count
+        self._optimizer.zero_grad(set_to_none=True)
+        self._scaler.scale(loss).backward()
+        self.processes.sum_([parameter.grad for parameter in self._parameters if parameter.grad is not None])
+        self._scaler.unscale_(self._optimizer)
+        torch.nn.utils.clip_grad_norm_(self._parameters, cfg.max_grad_norm)
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self.update_count += 1
+        self._average()
+        loss = loss.detach()
+        self.processes.sum_([loss])
+        return loss
+
+    def squared_errors(self, rows: Tensor) -> Tensor:
+        """Returns squared errors on the common scale, of every step predicted in windows ``rows`` (B, length)."""
+        steps, model, context = self._steps, self.model, self._context
+        representation = model.representation
+        q, qd, effort, qd_next = (value[rows] for value in (steps.q, steps.qd, steps.effort, steps.qd_next))
+        first = slice(0, context)
+        features = representation.features(q[:, first], qd[:, first], effort[:, first])
+        with self._autocast():
+            outputs = model(features)
+        target = model.changes(representation.velocity_change(q[:, first], qd[:, first], qd_next[:, first]))
+        errors = [(outputs.float() - target).square().reshape(-1)]
+        frames, outputs = features, outputs[:, -1]
+        here, speed = q[:, context - 1], qd[:, context - 1]
+        for step in range(context, rows.shape[1]):
+            here, speed = representation.apply_change(here, speed, model.changes.inverse(outputs.float()))
+            frames = torch.cat((frames[:, 1:], representation.features(here, speed, effort[:, step])[:, None]), dim=1)
+            with self._autocast():
+                outputs = model(frames)[:, -1]
+            # Where the recording went from where the model is: what would bring it back.
+            change = representation.velocity_change(here, speed, qd_next[:, step])
+            off = representation.pose_change(q[:, step], here) / self._pose_scale
+            errors += [(outputs.float() - model.changes(change)).square().reshape(-1), off.square().reshape(-1)]
+        return torch.cat(errors)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns all that decides the following updates, of this process."""
+        return {
+            "update_count": self.update_count,
+            "model": self.model.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "scaler": self._scaler.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues, bit for bit on a CPU, where :meth:`state_dict` was taken."""
+        self.update_count = state["update_count"]
+        self.model.load_state_dict(state["model"])
+        self.averaged.load_state_dict(state["averaged"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._scaler.load_state_dict(state["scaler"])
+
+    def _autocast(self) -> torch.autocast:
+        dtype = _AUTOCAST.get(self.cfg.precision)
+        return torch.autocast(self._device.type, dtype or torch.bfloat16, enabled=dtype is not None)
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        # Early on the average would remember the random beginning.
+        decay = min(self.cfg.ema_decay, self.update_count / (self.update_count + 10.0))
+        for mean, value in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
+            mean.lerp_(value, 1.0 - decay)
+
+
+def prepare_model(model: NeRDModel, steps: PhysicsSteps) -> Tensor:
+    """Fits the normalisers of ``model`` to ``steps`` and returns the scale (V,) of changes of pose.
+
+    Raises:
+        LabError: the poses do not follow from the velocities as the model takes for granted.
+    """
+    representation = model.representation
+    model.inputs.fit(representation.features(steps.q, steps.qd, steps.effort))
+    model.changes.fit(representation.velocity_change(steps.q, steps.qd, steps.qd_next))
+    poses = type(model.changes)(model.layout.num_velocities)
+    poses.fit(representation.pose_change(steps.q, steps.q_next))
+    check_rule(model, steps)
+    return poses.std.to(steps.q.device)
+
+
+RULE_TOLERANCE = 2e-5
+"""How far [m, rad] a recorded pose may lie from the one that its velocity leads to: rounding of FP32, 100 m from the
+origin."""
+
+
+def check_rule(model: NeRDModel, steps: PhysicsSteps) -> float:
+    """Returns how far [m, rad] recorded poses lie at most from q' = q + dt qd', by which the model moves them.
+
+    Raises:
+        LabError: further than rounding explains.
+    """
+    moved = model.representation.integrate(steps.q, steps.qd_next)
+    off = model.representation.pose_change(steps.q_next, moved).abs()
+    worst = off.amax(0)
+    if worst.max() > RULE_TOLERANCE:
+        channel = int(worst.argmax())
+        raise LabError(
+            f"In the recording, {model.representation.pose_names[channel]} ends up to {worst[channel]:.2g} away from "
+            f"where its velocity leads in {model.layout.dt:g} s (q' = q + dt qd'); the model needs a teacher whose "
+            f"every physics step does that to {RULE_TOLERANCE:g}."
+        )
+    return float(worst.max())

@@ -1,0 +1,112 @@
+"""`lab nerd record`, `fit` and `eval` from the command line, on the cart-pole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from lab_core.cli import main
+from lab_core.datasets import RecordedDataset
+from lab_core.errors import LabError
+from lab_core.registry import get_task, task_ids
+from lab_newton import NeRDSolverCfg
+from lab_newton.nerd import load_model
+from lab_rl.nerd.physics_steps import read_physics_steps
+from lab_rl.nerd.teacher import find_teacher
+from lab_rl.nerd.windows import window_starts
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("Lab-Cartpole-Explore" not in task_ids(), reason="lab_tasks is not installed"),
+]
+JOINTS = ["slider_to_cart", "cart_to_pole"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Two recordings, and a model that was fitted to them for a few seconds."""
+    folder = tmp_path_factory.mktemp("nerd")
+    for label, policy, seed in (("exploring", "random", "1"), ("passive", "zero", "2")):
+        record = ["nerd", "record", "Lab-Cartpole-Explore", "--episodes", "96", "--num-envs", "32", "--label", label]
+        assert main([*record, "--policy", policy, "--seed", seed, "--output", str(folder / label)]) == 0
+    fit = ["nerd", "fit", str(folder / "exploring"), str(folder / "passive"), "--device", "cpu"]
+    options = ["--updates", "400", "--fit.options.hidden", "64", "64", "--fit.batch-size", "256"]
+    assert main([*fit, *options, "--fit.eval-interval", "100", "--logs", str(folder / "logs")]) == 0
+    return folder
+
+
+def run_of(folder: Path) -> Path:
+    (run,) = (path for path in (folder / "logs/nerd/Lab-Cartpole-Explore").iterdir() if not path.is_symlink())
+    return run
+
+
+def test_a_recording_holds_every_physics_step_and_how_they_join(folder):
+    with RecordedDataset(folder / "exploring") as source:
+        steps = read_physics_steps([source], "robot", JOINTS, floating=False)
+        infos = source.infos
+    assert len(steps) == 2 * sum(info.length for info in infos)  # two physics steps in each of the environment
+    ends = steps.episode[1:] != steps.episode[:-1]
+    assert not steps.joins[:-1][ends].any() and steps.joins[:-1][~ends].all()
+    assert len(window_starts(steps, 2)) == len(steps) - len(infos)
+    torch.testing.assert_close(steps.q_next, steps.q + steps.qd_next / 120, rtol=0.0, atol=2e-6)
+    assert not steps.effort[:, 1].any() and steps.effort[:, 0].abs().max() > 100.0
+
+
+def test_the_effort_is_the_one_that_entered_the_solver(folder):
+    """The motor's own damping, 10 N s/m, is in it; nothing else pushes the cart."""
+    with RecordedDataset(folder / "passive") as source:
+        steps = read_physics_steps([source], "robot", JOINTS, floating=False)
+    torch.testing.assert_close(steps.effort[:, 0], -10.0 * steps.qd[:, 0], rtol=1e-6, atol=1e-5)
+
+
+def test_a_fit_learns_and_writes_what_its_run_was(folder):
+    run = run_of(folder)
+    model, known = load_model(run / "model.nerd")
+    assert model.network_name == "Manipulator" and known.extra["task"] == "Lab-Cartpole-Explore"
+    (name, error), (_, velocity), _ = known.extra["held_out"].items()
+    assert re.fullmatch(r"nmse\[\w{12}\]", name) and error < 0.02 and velocity < 0.04
+    assert {path.name for path in run.iterdir()} >= {"config.yaml", "versions.json", "progress.jsonl", "checkpoints"}
+    with RecordedDataset(folder / "exploring") as source:
+        assert known.fingerprint == find_teacher([source]).fingerprint
+
+
+def test_a_report_tells_steps_rollouts_and_returns(folder, capsys):
+    run = run_of(folder)
+    train = ["train", "Lab-Cartpole", "--num-envs", "16", "--max-iterations", "1", "--no-video", "--device", "cpu"]
+    assert main([*train, "--logs", str(folder / "policies")]) == 0
+    policy = (folder / "policies/Lab-Cartpole/latest").resolve()
+    command = [
+        "nerd",
+        "eval",
+        str(run),
+        "--data",
+        str(folder / "exploring"),
+        str(folder / "passive"),
+        "--num-envs",
+        "8",
+    ]
+    assert main([*command, "--seconds", "0.1", "0.5", "--policy", str(policy)]) == 0
+    report = (run / "report.md").read_text()
+    assert "held out" in report and "| channel | all | exploring | passive |" in report
+    assert report.count(" s | ") == 2 and (run / "rollouts.png").stat().st_size > 5_000
+    assert re.search(r"-?[\d.]+ in the model, -?[\d.]+ in its teacher, gap [+-]", report)
+
+
+def test_recordings_that_were_partly_trained_on_are_refused(folder, capsys):
+    command = ["nerd", "eval", str(run_of(folder)), "--data", str(folder / "exploring"), "--num-envs", "4"]
+    assert main(command) == 1
+    assert "Some of these recordings were trained on" in capsys.readouterr().err
+
+
+def test_a_model_refuses_another_pole_and_another_time_step(folder):
+    learned = NeRDSolverCfg(model=str(run_of(folder) / "model.nerd"))
+    cfg = get_task("Lab-Cartpole").make_env_cfg()
+    cfg.scene.num_envs = 3  # another number than it was recorded with is no other physics
+    cfg.physics.solver = learned
+    cfg.build("cpu").close()
+    cfg.physics.dt = 1 / 100
+    with pytest.raises(LabError, match="dt"):
+        cfg.build("cpu")
