@@ -10,9 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lab_core.datasets import Episode, EpisodeInfo, RecordedDataset
-from lab_core.datasets.provenance import Provenance
-from lab_core.datasets.shard import Shard
+from lab_core.datasets import Episode, EpisodeInfo, Provenance, RecordedDataset, Shard
 from lab_newton.nerd import FitCfg, NeRDModel, Network, RobotLayout
 from lab_rl.nerd.fit import FitData, held_out_rows
 from lab_rl.nerd.physics_steps import PhysicsSteps

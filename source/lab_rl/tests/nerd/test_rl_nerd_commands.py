@@ -1,4 +1,4 @@
-"""`lab nerd record`, `fit` and `eval` from the command line, on the cart-pole."""
+"""``lab nerd record``, ``fit`` and ``eval`` from the command line, on the cart-pole."""
 
 from __future__ import annotations
 
