@@ -113,6 +113,19 @@ def test_a_model_that_drifts_is_told_so_by_a_rollout(make_closed_form, make_step
     assert losses[1] > 3.0 * losses[0] and losses[2] > 3.0 * losses[1]
 
 
+def test_a_rollout_is_told_where_its_poses_are(make_closed_form, make_steps, make_cfg):
+    """They lie off by dt times the velocity, over the standard deviation of changes of pose."""
+    steps = make_steps()
+    model, pose_scale = make_closed_form(steps)
+    drift = torch.tensor([0.3, -0.2])
+    model.network.drift.data.copy_(drift)
+    trainer = Trainer(make_cfg(horizon=2), model, pose_scale, steps)
+    first, _, poses = trainer.squared_errors(trainer.sampler.draw(16)).view(3, 16, 2)
+    torch.testing.assert_close(first, (drift**2).expand(16, 2), rtol=1e-3, atol=0.0)
+    off = drift * model.changes.std * model.layout.dt / pose_scale
+    torch.testing.assert_close(poses, (off**2).expand(16, 2), rtol=1e-2, atol=0.0)
+
+
 def test_gradients_flow_through_the_rollout(make_closed_form, make_steps, make_cfg):
     """The gradient is that of the whole rollout, as differences of losses show."""
     steps = make_steps()
