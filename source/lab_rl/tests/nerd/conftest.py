@@ -39,9 +39,6 @@ class ClosedForm(Network):
         self.inputs, self.changes = model.inputs, model.changes
         self.drift = torch.nn.Parameter(torch.zeros(2))
 
-    def encode(self, frames, contacts=None):
-        return frames
-
     def mix(self, tokens, length=None):
         sine, cosine, _, _, spin, force = self.inputs.inverse(tokens).unbind(-1)
         return self.changes(velocity_change(sine, cosine, spin, force)) + self.drift

@@ -25,10 +25,19 @@ def loss_of(trainer: Trainer) -> float:
 # Going on -------------------------------------------------------------------------------------------------------------
 
 
+MEMORY = {"network": "VectorNeRD", "options": {"context": 4, "size": 16, "depth": 1, "heads": 2, "head_hidden": 8}}
+
+
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"precision": "bf16"}, {"precision": "fp16"}, {"horizon": 3, "network": "Manipulator", "weight_decay": 0.01}],
-    ids=["fp32", "bf16", "fp16", "rollouts"],
+    [
+        {},
+        {"precision": "bf16"},
+        {"precision": "fp16"},
+        {"horizon": 3, "network": "Manipulator", "weight_decay": 0.01},
+        {"horizon": 2, **MEMORY},
+    ],
+    ids=["fp32", "bf16", "fp16", "rollouts", "memory"],
 )
 def test_a_fit_in_two_parts_is_the_fit_in_one(make_trainer, assert_same, changes):
     whole, first = make_trainer(**changes), make_trainer(**changes)
