@@ -71,7 +71,7 @@ def folder(tmp_path_factory, inputs):
         folder / "inputs.pt",
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}  # whatever the host is called
     done = subprocess.run(
         [*command, str(WORKER), str(folder)], env=environment, capture_output=True, text=True, timeout=300
     )
