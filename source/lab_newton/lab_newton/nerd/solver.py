@@ -27,7 +27,7 @@ class NeRDSolver(WrappedSolver):
     them, pushes with them or changes what they act on is refused.
     """
 
-    newton: SolverNeRD
+    inner: SolverNeRD
     changeable = 0
     feels_wrenches = False
 

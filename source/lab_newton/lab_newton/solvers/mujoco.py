@@ -25,7 +25,7 @@ class MuJoCoSolver(WrappedSolver):
     What overflows is kept on the device, every bit and the largest needs, until it is read.
     """
 
-    newton: SolverMuJoCo
+    inner: SolverMuJoCo
 
     def __init__(
         self, cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, terrain: TerrainShape | None
