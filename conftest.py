@@ -46,7 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Hands out the files with most slow tests first, so that no worker is left alone with one at the end."""
+    """Hands out the files with most slow tests first, so that no worker is left alone with one at the end.
+
+    Workers must agree on the names of tests, so that none may hold the address of an object.
+    """
+    if named := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"The name of a test holds an address; give its parameter an id: {named[0]}")
     if hasattr(config, "workerinput"):
         slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
         items.sort(key=lambda item: -slow[item.path])

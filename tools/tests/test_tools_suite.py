@@ -64,6 +64,20 @@ def test_a_search_draws_anew_and_more(suite, ci):
     assert len(first) > 500
 
 
+ADDRESS = """
+import pytest
+
+@pytest.mark.parametrize("value", [object()], ids=str)
+def test_it(value): ...
+"""
+
+
+def test_no_name_of_a_test_holds_an_address(suite):
+    suite.write("test_address.py", ADDRESS)
+    result = suite(f"{TESTS}/test_address.py")
+    assert result.returncode and "give its parameter an id" in result.stdout + result.stderr
+
+
 WHO = """
 import os, sys, time, pytest
 

@@ -156,7 +156,6 @@ def test_so_it_does_with_memory_scales_clips_and_offsets(script, detailed):
         (ACTION, {"joint_names": ["cart_to_pole"]}),
         (ACTION, {"class": "JointVelocityAction"}),
     ],
-    ids=str,
 )
 def test_a_file_that_says_something_else_is_noticed(script, detailed, tmp_path, keys, to):
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
@@ -178,7 +177,6 @@ def test_a_file_that_says_something_else_is_noticed(script, detailed, tmp_path, 
             "'joint_pos_rel' is of 'ball'; the policy moves 'robot'",
         ),
     ],
-    ids=str,
 )
 def test_what_the_script_cannot_do_is_refused_by_name(script, plain, tmp_path, capsys, keys, to, message):
     with pytest.raises(SystemExit) as ended:
