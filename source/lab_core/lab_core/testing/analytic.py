@@ -65,9 +65,9 @@ class AnalyticCartpoleBackend(PhysicsBackend):
         data.body_mass.copy_(torch.tensor([7.2, CART_MASS, POLE_MASS]))
         data.body_com_pos_b[:, 2, 2] = POLE_COM
         fill_defaults(name, entity, data)
-        self._fingerprint = self._describe(name, entity, scene)
         for group, actuator in entity.actuators.items():
             _require_plain_motor(f"Actuator group {group!r} of {name!r}", actuator)
+        self._fingerprint = self._describe(name, entity, scene)
         self._rebuild()
 
     def fingerprint(self) -> Fingerprint:

@@ -29,7 +29,9 @@ class Scene(dict):
 def env() -> SimpleNamespace:
     """What terms use of an environment, with one free body of two joints."""
     data = ArticulationData(N, ("hip", "knee"), ("base", "leg"), fixed_base=False, device="cpu")
-    physics = SimpleNamespace(num_envs=N, device=torch.device("cpu"), written=torch.zeros(N, dtype=torch.bool))
+    physics = SimpleNamespace(
+        num_envs=N, device=torch.device("cpu"), written=torch.zeros(N, dtype=torch.bool), ignored_buffers=()
+    )
     physics.mark_written = physics.written.logical_or_
     physics.write_default_state = lambda mask: data.write_default_state(Scene.env_origins, mask)
     cfg = ArticulationCfg(asset="none", actuators={})

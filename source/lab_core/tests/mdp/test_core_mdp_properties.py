@@ -32,7 +32,9 @@ def env() -> SimpleNamespace:
     data.joint_armature.fill_(0.02)
     data.joint_stiffness.fill_(20.0)
     notices: list[tuple[str, ...]] = []
-    physics = SimpleNamespace(num_envs=N, device=torch.device("cpu"), notify=lambda *names: notices.append(names))
+    physics = SimpleNamespace(
+        num_envs=N, device=torch.device("cpu"), notify=lambda *names: notices.append(names), ignored_buffers=()
+    )
     return SimpleNamespace(
         num_envs=N,
         device=torch.device("cpu"),

@@ -31,7 +31,11 @@ def env() -> SimpleNamespace:
     data.default_joint_pos.copy_(torch.tensor([0.5, -1.0]))
     data.default_joint_vel.copy_(torch.tensor([0.0, 2.0]))
     physics = SimpleNamespace(
-        num_envs=N, device=torch.device("cpu"), notify=lambda *names: None, mark_written=lambda mask: None
+        num_envs=N,
+        device=torch.device("cpu"),
+        notify=lambda *names: None,
+        mark_written=lambda mask: None,
+        ignored_buffers=(),
     )
     return SimpleNamespace(
         num_envs=N,
