@@ -4,7 +4,8 @@
 
 Builds all wheels. Then, for each package in an empty environment of its own: installs the wheel with what it declares
 (siblings from the built wheels, third-party packages at the workspace's pins), checks that no sibling came along that
-it does not declare, imports every module, and runs the first Python example of its README.
+it does not declare, imports every module, and runs the first Python example of its README. A folder that is called like
+an extra of its package is imported when that extra is installed too.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 package = importlib.import_module(sys.argv[1])
+left_out = tuple(f"{package.__name__}.{extra}." for extra in sys.argv[2:])
 for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith("__main__") and not module.name.startswith(left_out):
         importlib.import_module(module.name)
 """
 
@@ -59,6 +61,13 @@ def declared_siblings(package: str) -> set[str]:
     return {package}.union(*map(declared_siblings, workspace.siblings(package)))
 
 
+def extras_with_folder(package: str) -> list[str]:
+    """The extras of ``package`` that a folder of it needs, which is called like them."""
+    folder = workspace.package_dir(package)
+    extras = workspace.read_toml(folder / "pyproject.toml")["project"].get("optional-dependencies", {})
+    return [extra for extra in extras if (folder / package / extra).is_dir()]
+
+
 def check(package: str, wheel: Path, constraints: Path, folder: Path) -> None:
     """WheelError when the wheel does not install, import or run its example alone."""
     environment = folder / "environment"
@@ -71,12 +80,17 @@ def check(package: str, wheel: Path, constraints: Path, folder: Path) -> None:
     if present != declared_siblings(package):
         expected = ", ".join(sorted(declared_siblings(package)))
         raise WheelError(f"installed {', '.join(sorted(present))}; declared are {expected}")
-    run("importing every module", folder, python, "-I", "-c", IMPORT_ALL, package)
+    extras = extras_with_folder(package)
+    run("importing every module", folder, python, "-I", "-c", IMPORT_ALL, package, *extras)
     readme = (workspace.package_dir(package) / "README.md").read_text(encoding="utf-8")
     if example := EXAMPLE.search(readme):
         script = folder / "example.py"
         script.write_text(example.group(1), encoding="utf-8")
         run("the README's first example", folder, python, "-I", script)
+    if extras:
+        whole = f"{package}[{','.join(extras)}] @ {wheel.as_uri()}"
+        run("installing extras", folder, *pip, "install", "--python", python, "--constraints", constraints, whole)
+        run("importing every module with extras", folder, python, "-I", "-c", IMPORT_ALL, package)
 
 
 def main() -> int:

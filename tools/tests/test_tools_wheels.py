@@ -42,6 +42,20 @@ def test_only_the_first_python_example_runs(skeleton):
     assert skeleton.run("check_wheels.py", "lab_warp").returncode == 0
 
 
+def test_a_folder_of_an_extra_is_imported_with_it(skeleton):
+    path = "source/lab_rl/pyproject.toml"
+    skeleton.replace(
+        path, "[build-system]", '[project.optional-dependencies]\nnerd = ["lab_newton>=0.1,<0.2"]\n\n[build-system]'
+    )
+    skeleton.write("source/lab_rl/lab_rl/nerd/__init__.py", "")
+    skeleton.write("source/lab_rl/lab_rl/nerd/fit.py", "import lab_newton\n")
+    result = skeleton.run("check_wheels.py", "lab_rl")
+    assert result.returncode == 0, result.stdout
+    skeleton.write("source/lab_rl/lab_rl/nerd/fit.py", "import lab_tasks\n")
+    result = skeleton.run("check_wheels.py", "lab_rl")
+    assert result.returncode == 1 and "importing every module with extras" in result.stdout
+
+
 def test_unbuildable_package_fails(skeleton):
     skeleton.replace("source/lab_rl/pyproject.toml", 'readme = "README.md"', 'readme = "MISSING.md"')
     result = skeleton.run("check_wheels.py", "lab_rl")
