@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lab_newton.config import MuJoCoSolverCfg, NeRDSolverCfg, NewtonCfg, NewtonSolverCfg, SolverCfg
+from lab_newton.fit_cfg import FitCfg
 
 __version__ = "0.1.0"
 
-__all__ = ["MuJoCoSolverCfg", "NeRDSolverCfg", "NewtonCfg", "NewtonSolverCfg", "SolverCfg"]
+__all__ = ["FitCfg", "MuJoCoSolverCfg", "NeRDSolverCfg", "NewtonCfg", "NewtonSolverCfg", "SolverCfg"]

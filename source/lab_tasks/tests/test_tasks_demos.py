@@ -22,6 +22,23 @@ def test_the_file_is_there(task):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("task", ["Lab-Cartpole-Learned", "Lab-Cartpole"])
+def test_the_pole_that_was_balanced_in_a_model_is_balanced_in_its_teacher_too(task):
+    pytest.importorskip("onnxruntime", reason="an ONNX policy needs it")
+    cfg = get_task(task).make_env_cfg()
+    cfg.scene.num_envs = 32
+    env = cfg.build("cpu")
+    policy = make_policy(find_policy("demo", get_task("Lab-Cartpole-Learned")), env)
+    observations, _ = env.reset(seed=1)
+    total, ended = torch.zeros(32), torch.zeros(32, dtype=torch.bool)
+    for _ in range(299):
+        observations, reward, terminated, _, _ = env.step(policy(observations))
+        total, ended = total + reward, ended | terminated
+    env.close()
+    assert not ended.any() and total.mean() > 4.8
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("sideways", "forwards"), [(0.0, 0.8), (0.0, -0.8), (0.5, 0.0)])
 def test_the_go2_walks_over_stairs_boxes_and_slopes_as_commanded(rough_go2, sideways, forwards):
     """At 0.69 to 0.73 m/s of 0.8, when it was trained; faults of physics, sensors or terms would make it stumble."""

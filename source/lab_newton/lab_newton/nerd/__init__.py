@@ -5,7 +5,6 @@ that it learned from. Independent implementations in plain torch; the idea is of
 (arXiv 2508.15755).
 """
 
-from lab_newton.nerd.fit_cfg import FitCfg
 from lab_newton.nerd.history import History
 from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.model import NeRDModel
@@ -13,12 +12,12 @@ from lab_newton.nerd.model_file import ModelDescription, load_model, save_model
 from lab_newton.nerd.networks import NETWORKS, Contacts, Network
 from lab_newton.nerd.newton_solver import SolverNeRD
 from lab_newton.nerd.normaliser import Normaliser
+from lab_newton.nerd.refusals import check_fingerprint
 from lab_newton.nerd.representation import Representation
 
 __all__ = [
     "NETWORKS",
     "Contacts",
-    "FitCfg",
     "History",
     "ModelDescription",
     "NeRDModel",
@@ -27,6 +26,7 @@ __all__ = [
     "Representation",
     "RobotLayout",
     "SolverNeRD",
+    "check_fingerprint",
     "load_model",
     "save_model",
 ]

@@ -37,6 +37,14 @@ def runs_root(logs: Path, task: str, agent: AgentCfg) -> Path:
     return logs / (agent.experiment_name or task)
 
 
+def has_runs(spec: TaskSpec, logs: Path) -> bool:
+    """Returns whether a run of the task with a checkpoint is in ``logs``."""
+    from lab_rl.algorithms import make_agent_cfg
+    from lab_rl.runs.folder import latest_run
+
+    return latest_run(runs_root(logs, spec.id, make_agent_cfg(spec, None))) is not None
+
+
 def trained_policy(spec: TaskSpec, checkpoint: Path | None, logs: Path, algorithm: str | None = None) -> TrainedPolicy:
     """Returns the policy in ``checkpoint`` (or run), or without one the latest of the task's runs in ``logs``.
 

@@ -37,8 +37,9 @@ class PlayOptions(EnvironmentOptions):
     checkpoint: Path | None = None
     """Checkpoint, or run for its latest one. Without it: the latest run of the task in LOGS."""
     policy: str = "trained"
-    """trained: that of CHECKPOINT; demo: the one that comes with the task; zero: no action; random: uniform in -1 .. 1;
-    FILE.onnx (from ``lab export``); or module:function, called with the environment and its observations."""
+    """trained: that of CHECKPOINT, or demo where there is no run; demo: the one that comes with the task; zero: no
+    action; random: uniform in -1 .. 1; FILE.onnx (from ``lab export``); or module:function, called with the environment
+    and its observations."""
     video: str = "none"
     """File for a video instead of the web page; auto (or --video alone): videos/play.mp4 in the run folder."""
     video_length: int = 300
@@ -78,6 +79,8 @@ def main(argv: Sequence[str]) -> int:
     if env.scene.num_envs is None or "--no-play-config" in arguments:  # a training has too many to watch
         env.scene.num_envs = 4
     args = parse(PlayArguments(env=env), arguments, prog=f"lab play {task}", description=_description(task))
+    if trained is None and args.policy == "trained":
+        args.policy = "demo"  # nobody has trained one here
     from lab_core.envs import check_frontend
     from lab_core.rollouts import VideoRecorder
 
@@ -95,20 +98,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _find_policy(spec: TaskSpec, arguments: Sequence[str]) -> TrainedPolicy | None:
-    """The policy of a run to play; None for one that needs no run."""
+    """The policy of a run to play; None for one that needs no run, or if none is there and one comes with the task."""
     policy = option_value(arguments, "--policy") or "trained"
     checkpoint = option_value(arguments, "--checkpoint")
     if policy != "trained":
         if checkpoint is not None:
             raise LabError(f"Play which? --policy {policy} and --checkpoint {checkpoint} are given.")
         return None
-    logs = option_value(arguments, "--logs")
-    return options.trained_policy(
-        spec,
-        None if checkpoint is None else Path(checkpoint),
-        PlayOptions().logs if logs is None else Path(logs),
-        option_value(arguments, "--algorithm"),
-    )
+    logs = Path(option_value(arguments, "--logs") or PlayOptions().logs)
+    algorithm = option_value(arguments, "--algorithm")
+    if spec.demo is not None and checkpoint is None and algorithm is None and not options.has_runs(spec, logs):
+        return None
+    return options.trained_policy(spec, None if checkpoint is None else Path(checkpoint), logs, algorithm)
 
 
 def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:

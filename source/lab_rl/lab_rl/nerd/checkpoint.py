@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab_newton.nerd import FitCfg, RobotLayout
+from lab_newton import FitCfg
+from lab_newton.nerd import RobotLayout
 from lab_rl.runs.checkpoint import CheckpointError
 from lab_rl.runs.files import write_file
 

@@ -18,7 +18,8 @@ from lab_core.config import dump_yaml
 from lab_core.datasets import RecordedDataset
 from lab_core.errors import ConfigError, LabError
 from lab_core.versions import versions
-from lab_newton.nerd import FitCfg, NeRDModel, save_model
+from lab_newton import FitCfg
+from lab_newton.nerd import NeRDModel, save_model
 from lab_rl.nerd.checkpoint import FitCheckpoint, load_checkpoint, save_checkpoint
 from lab_rl.nerd.metrics import OneStepError, OneStepEvaluator
 from lab_rl.nerd.physics_steps import PhysicsSteps, describe_sources, read_physics_steps

@@ -47,6 +47,13 @@ class Processes:
         return values
 
 
+def own_device(device: torch.device) -> torch.device:
+    """Returns where this process computes: on several GPUs, each process that ``torchrun`` started has its own."""
+    if device.type == "cuda" and "LOCAL_RANK" in os.environ:
+        return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    return device
+
+
 @contextmanager
 def joined_processes(device: torch.device) -> Iterator[Processes]:
     """Joins the processes that ``torchrun`` started, by NCCL on GPUs and by gloo elsewhere."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab_core.datasets import RecordedDataset
 from lab_core.registry import get_task, task_ids
-from lab_newton.nerd import FitCfg
+from lab_newton import FitCfg
 from lab_rl.nerd.checkpoint import load_checkpoint
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab_newton.nerd import ModelDescription, NeRDModel
-from lab_rl.nerd.metrics import OneStepError
+from lab_rl.nerd.metrics import OneStepError, check_comparable
 from lab_rl.nerd.returns import Returns
 from lab_rl.nerd.rollouts import RolloutErrors
 from lab_rl.runs.files import write_file
@@ -30,6 +30,7 @@ def describe_model(model: NeRDModel, description: ModelDescription) -> list[str]
 
 def describe_one_step(errors: Mapping[str, OneStepError], note: str) -> list[str]:
     """Returns a table of one-step errors, a column per regime."""
+    check_comparable(errors)
     first = next(iter(errors.values()))
     lines = ["", f"## One step: mean squared error over the variance of the change ({first.name})", "", note, ""]
     lines += ["| channel | " + " | ".join(errors) + " |", "|---|" + "---|" * len(errors)]

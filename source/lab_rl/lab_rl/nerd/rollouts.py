@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -101,8 +101,3 @@ def with_solver(cfg: RLEnvCfg, solver: SolverCfg) -> RLEnvCfg:
     cfg = copy.deepcopy(cfg)
     cfg.physics.solver = copy.deepcopy(solver)  # pyright: ignore[reportAttributeAccessIssue]
     return cfg
-
-
-def horizons(total: float, wanted: Sequence[float]) -> list[float]:
-    """Returns those of the ``wanted`` times that a rollout of ``total`` seconds reaches."""
-    return [seconds for seconds in wanted if seconds <= total + 1e-6]

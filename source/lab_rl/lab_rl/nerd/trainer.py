@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from lab_core.errors import LabError
-from lab_newton.nerd import FitCfg, NeRDModel
+from lab_newton import FitCfg
+from lab_newton.nerd import NeRDModel
 from lab_rl.nerd.physics_steps import PhysicsSteps
 from lab_rl.nerd.processes import Processes
 from lab_rl.nerd.windows import WindowSampler

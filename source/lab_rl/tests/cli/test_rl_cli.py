@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from lab_core.agents import PPOCfg
 from lab_core.cli import main, resolve_device
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.managers import ObservationTermCfg
-from lab_core.registry import TaskSpec, register_task
+from lab_core.registry import TaskSpec, get_task, register_task
 from lab_core.testing import AnalyticCartpoleBackend, analytic_cartpole_env_cfg
 from lab_rl.algorithms.ppo import PPORunner
 from lab_rl.cli import options
@@ -286,6 +287,19 @@ class TestPlay:
         monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
         assert main(["play", TASK, "--policy", policy, "--video", "clip.mp4", "--video-length", "4"]) == 0
         assert (logs.parent / "clip.mp4").is_file()
+
+    def test_without_a_run_the_one_that_comes_with_the_task_plays(self, trained, tmp_path, monkeypatch, capsys):
+        monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
+        demo = tmp_path / "demo.onnx"
+        assert main(["export", str(trained.path), "--output", str(demo)]) == 0
+        monkeypatch.setattr(TaskSpec, "demo_path", lambda self: demo)
+        spec = dataclasses.replace(get_task(TASK), demo="somewhere:demo.onnx")
+        monkeypatch.setattr("lab_rl.cli.play.get_task", lambda task: spec)
+        video = ["--video", str(tmp_path / "clip.mp4"), "--video-length", "4"]
+        assert main(["play", TASK, "--logs", str(tmp_path / "none"), *video]) == 0
+        assert "with the demo policy" in capsys.readouterr().out
+        assert main(["play", TASK, "--logs", str(trained.path.parents[1]), *video]) == 0
+        assert "with the demo policy" not in capsys.readouterr().out
 
     def test_an_exported_policy_plays(self, trained, tmp_path, monkeypatch):
         monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from lab_core.datasets import Episode, EpisodeInfo, Provenance, RecordedDataset, Shard
-from lab_newton.nerd import FitCfg, NeRDModel, Network, RobotLayout
+from lab_newton import FitCfg
+from lab_newton.nerd import NeRDModel, Network, RobotLayout
 from lab_rl.nerd.fit import FitData, held_out_rows
 from lab_rl.nerd.physics_steps import PhysicsSteps
 from lab_rl.nerd.teacher import Teacher

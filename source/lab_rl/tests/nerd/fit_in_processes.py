@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from lab_newton.nerd import FitCfg, NeRDModel, RobotLayout
+from lab_newton import FitCfg
+from lab_newton.nerd import NeRDModel, RobotLayout
 from lab_rl.nerd.fit import Fit, FitData
 from lab_rl.nerd.physics_steps import PhysicsSteps
 from lab_rl.nerd.processes import Processes, joined_processes

@@ -28,4 +28,5 @@ CARTPOLE_LEARNED = TaskSpec(
     env_cfg="lab_tasks.cartpole.cartpole_dynamics_cfg:cartpole_learned_env_cfg",
     agents={"ppo": "lab_tasks.cartpole.agents:cartpole_ppo_cfg"},
     description="Balance a pole on a cart in a learned model of its dynamics.",
+    demo="lab_tasks:demos/cartpole_learned.onnx",
 )

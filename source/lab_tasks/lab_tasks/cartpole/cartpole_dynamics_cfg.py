@@ -7,8 +7,7 @@ import math
 from lab_core import mdp
 from lab_core.envs import ManagerBasedRLEnvCfg
 from lab_core.managers import EventTermCfg, SceneEntityCfg, TerminationTermCfg
-from lab_newton import NeRDSolverCfg
-from lab_newton.nerd import FitCfg
+from lab_newton import FitCfg, NeRDSolverCfg
 from lab_tasks.cartpole.cartpole_env_cfg import CART, POLE, cartpole_env_cfg, cartpole_physics_cfg
 
 RAIL = 3.8

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,9 @@ def test_exploring_covers_all_angles_and_ends_before_the_rail_does():
         furthest = max(furthest, float(data.joint_pos[:, 0].abs().max()))
     assert 3.0 < furthest < 4.0
     env.close()
+
+
+def test_settings_of_a_learned_model_are_read_without_loading_newton():
+    code = "import sys, lab_tasks.cartpole.cartpole_dynamics_cfg as cfg; cfg.cartpole_learned_env_cfg()"
+    loaded = "sys.exit('newton' in sys.modules or 'warp' in sys.modules)"
+    subprocess.run([sys.executable, "-c", f"{code}; cfg.cartpole_fit_cfg(); {loaded}"], check=True)

@@ -79,6 +79,7 @@ def _one_step(model: NeRDModel, known: ModelDescription, args: EvalOptions) -> l
     import torch
 
     from lab_core.datasets import RecordedDataset
+    from lab_newton.nerd import check_fingerprint
     from lab_rl.nerd import report
     from lab_rl.nerd.fit import held_out_rows
     from lab_rl.nerd.metrics import OneStepEvaluator
@@ -87,8 +88,7 @@ def _one_step(model: NeRDModel, known: ModelDescription, args: EvalOptions) -> l
 
     sources = [RecordedDataset(path) for path in args.data]
     teacher = find_teacher(sources)
-    if changed := model.layout.differences(teacher.layout):
-        raise LabError(f"The recordings are of another robot than the model: {'; '.join(changed)}.")
+    check_fingerprint("The model", known.fingerprint, teacher.fingerprint)
     steps = read_physics_steps(sources, teacher.entity, teacher.layout.joint_names, teacher.layout.floating)
     fitted = [source["sha256"] for source in known.extra["sources"]]
     given = [source["sha256"] for source in describe_sources(sources)]

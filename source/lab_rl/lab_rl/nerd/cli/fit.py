@@ -37,7 +37,7 @@ class FitArguments(FitOptions):
 def main(argv: Sequence[str]) -> int:
     """Fit a model of a robot's dynamics to recordings."""
     paths, arguments = split_subjects(with_dashes(list(argv)), FitOptions)
-    from lab_newton.nerd import FitCfg
+    from lab_newton import FitCfg
 
     resume = option_value(arguments, "--resume")
     if not paths:
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     from lab_core.cli import INTERRUPTED, ProgressDisplay, print_warning, resolve_device
     from lab_core.datasets import RecordedDataset
     from lab_rl.nerd.fit import Fit, load_fit_data
-    from lab_rl.nerd.processes import joined_processes
+    from lab_rl.nerd.processes import joined_processes, own_device
     from lab_rl.nerd.recipes import recipe_of
     from lab_rl.runs.folder import RunFolder, find_checkpoint
     from lab_rl.runs.training import set_threads
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     if args.updates is not None:
         cfg.updates = args.updates
     cfg.check()
-    device = resolve_device(args.device)
+    device = own_device(resolve_device(args.device))
     set_threads(device)
     console = Console()
     with joined_processes(device) as processes:
@@ -89,5 +89,5 @@ def main(argv: Sequence[str]) -> int:
 _DESCRIPTION = (
     "Fit a model of a robot's dynamics to recordings.\n\n"
     "Example: lab nerd fit recordings/Lab-Cartpole-Explore --updates 30000\n"
-    "Several processes: torchrun --nproc-per-node 2 -m lab_core.cli nerd fit ..."
+    "Several processes: torchrun --nproc-per-node 2 $(which lab) nerd fit ..."
 )
