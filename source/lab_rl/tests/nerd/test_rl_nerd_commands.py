@@ -101,6 +101,15 @@ def test_recordings_that_were_partly_trained_on_are_refused(folder, capsys):
     assert "Some of these recordings were trained on" in capsys.readouterr().err
 
 
+def test_recordings_of_other_physics_are_refused_by_field(folder, tmp_path, capsys):
+    record = ["nerd", "record", "Lab-Cartpole-Explore", "--episodes", "2", "--output", str(tmp_path / "damped")]
+    assert main([*record, "--env.scene.entities.robot.actuators.cart.damping", "12"]) == 0
+    command = ["nerd", "eval", str(run_of(folder)), "--data", str(tmp_path / "damped"), "--num-envs", "4"]
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert "learned other physics" in error and "damping: 12" in error
+
+
 def test_a_model_refuses_another_pole_and_another_time_step(folder):
     learned = NeRDSolverCfg(model=str(run_of(folder) / "model.nerd"))
     cfg = get_task("Lab-Cartpole").make_env_cfg()

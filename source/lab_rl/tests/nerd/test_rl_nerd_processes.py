@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab_rl.nerd.checkpoint import load_checkpoint
-from lab_rl.nerd.processes import Processes, joined_processes
+from lab_rl.nerd.processes import Processes, joined_processes, own_device
 from lab_rl.nerd.trainer import Trainer, prepare_model
 from lab_rl.nerd.windows import WindowSampler
 
@@ -35,6 +35,16 @@ def test_one_process_needs_no_group(monkeypatch):
         processes.sum_([value])
         assert processes.is_first and processes.gather("a") == ["a"] and value == 1.0
         assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("rank", "given", "own"), [("3", "cuda:0", "cuda:3"), (None, "cuda:1", "cuda:1"), ("3", "cpu", "cpu")]
+)
+def test_each_process_has_a_gpu_of_its_own(monkeypatch, rank, given, own):
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("LOCAL_RANK", rank)
+    assert own_device(torch.device(given)) == torch.device(own)
 
 
 class Drawn:
