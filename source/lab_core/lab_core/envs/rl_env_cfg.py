@@ -14,7 +14,7 @@ from lab_core.managers import EventTermCfg
 from lab_core.physics import PhysicsCfg
 from lab_core.recorder import RecorderCfg
 from lab_core.scene import SceneCfg
-from lab_core.sensors import ContactSensorCfg
+from lab_core.sensors import ContactSensorCfg, GapSensorCfg
 
 if TYPE_CHECKING:
     from lab_core.envs.rl_env import RLEnv
@@ -55,7 +55,7 @@ def check_timing(cfg: RLEnvCfg) -> None:
         if not value > 0.0:
             raise ConfigError(f"{name} must be positive, got {value}.")
     for name, sensor in cfg.scene.sensors.items():
-        if isinstance(sensor, ContactSensorCfg) and sensor.history_length < cfg.decimation:
+        if isinstance(sensor, ContactSensorCfg | GapSensorCfg) and sensor.history_length < cfg.decimation:
             warnings.warn(
                 f"scene.sensors[{name!r}] remembers {sensor.history_length} of the {cfg.decimation} physics steps of "
                 "an action: terms that look for touches miss those in the others. "

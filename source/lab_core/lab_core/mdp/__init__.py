@@ -101,15 +101,18 @@ from lab_core.mdp.rewards import (
     track_ang_vel_z_exp,
     track_lin_vel_xy_exp,
     undesired_contacts,
+    undesired_touches,
 )
 from lab_core.mdp.scene_sensor_cfg import (
     SceneSensorCfg,
     peak_contact_force,
+    recently_touched,
     sensor_data,
 )
 from lab_core.mdp.terminations import (
     bad_orientation,
     illegal_contact,
+    illegal_touch,
     joint_pos_out_of_limit,
     joint_pos_out_of_manual_limit,
     root_height_below_minimum,
@@ -158,6 +161,7 @@ __all__ = [
     "generated_commands",
     "height_scan",
     "illegal_contact",
+    "illegal_touch",
     "imu_ang_vel",
     "imu_lin_acc",
     "is_alive",
@@ -189,6 +193,7 @@ __all__ = [
     "randomize_rigid_body_com",
     "randomize_rigid_body_mass",
     "randomize_rigid_body_material",
+    "recently_touched",
     "remaining_time_s",
     "reset_joints_by_offset",
     "reset_joints_by_scale",
@@ -209,5 +214,6 @@ __all__ = [
     "track_ang_vel_z_exp",
     "track_lin_vel_xy_exp",
     "undesired_contacts",
+    "undesired_touches",
     "velocity_tracked",
 ]

@@ -10,8 +10,8 @@ import torch
 from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg
 from lab_core.math import wrap_to_pi
-from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force, sensor_data
-from lab_core.sensors import ContactSensorData, RayCasterData
+from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force, recently_touched, sensor_data
+from lab_core.sensors import ContactTimesData, RayCasterData
 
 _ROBOT = SceneEntityCfg("robot")
 
@@ -136,9 +136,10 @@ def feet_air_time(
 ) -> torch.Tensor:
     """sum over feet that landed in this step of (flight time - ``threshold``) [s].
 
-    Flights shorter than the threshold cost. Nothing where the command is to stand, |v*_xy| <= 0.1 m/s.
+    Flights shorter than the threshold cost. Nothing where the command is to stand, |v*_xy| <= 0.1 m/s. The sensor is
+    one of contact forces or of gaps.
     """
-    data, ids = sensor_data(env, sensor_cfg, ContactSensorData), sensor_cfg.body_ids
+    data, ids = sensor_data(env, sensor_cfg, ContactTimesData), sensor_cfg.body_ids
     landed = data.compute_first_contact(env.step_dt)[:, ids]
     reward = ((data.last_air_time[:, ids] - threshold) * landed).sum(dim=1)
     return reward * (env.command_manager.get_command(command_name)[:, :2].norm(dim=1) > 0.1)
@@ -157,6 +158,12 @@ def feet_slide(env: Env, sensor_cfg: SceneSensorCfg, asset_cfg: SceneEntityCfg) 
 def undesired_contacts(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """Number of bodies that were touched with more than ``threshold`` [N] at some time in the sensor's history."""
     return (peak_contact_force(env, sensor_cfg) > threshold).float().sum(dim=1)
+
+
+def undesired_touches(env: Env, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """Number of bodies that touched something at some time in the history of a gap sensor; see
+    :func:`undesired_contacts`."""
+    return recently_touched(env, sensor_cfg).float().sum(dim=1)
 
 
 def contact_forces(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:

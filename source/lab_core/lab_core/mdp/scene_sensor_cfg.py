@@ -12,7 +12,7 @@ from lab_core.managers import Selection, TermError
 from lab_core.managers.selections import Columns
 from lab_core.names import match_names
 from lab_core.scene import Scene
-from lab_core.sensors import ContactSensorData, SensorData
+from lab_core.sensors import ContactSensorData, GapSensorData, SensorData
 
 SensorT = TypeVar("SensorT", bound=SensorData)
 
@@ -62,3 +62,11 @@ def peak_contact_force(env: Env, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """
     history = sensor_data(env, sensor_cfg, ContactSensorData).net_forces_w_history
     return history[:, :, sensor_cfg.body_ids].norm(dim=-1).amax(dim=1)
+
+
+def recently_touched(env: Env, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """Whether a gap sensor saw a touch at some time in its history, per selected body (N, B) bool.
+
+    With a history as long as the decimation, no touch between two environment steps is missed.
+    """
+    return sensor_data(env, sensor_cfg, GapSensorData).touch_history[:, :, sensor_cfg.body_ids].any(dim=1)

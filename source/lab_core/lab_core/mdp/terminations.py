@@ -6,7 +6,7 @@ import torch
 
 from lab_core.env import Env
 from lab_core.managers import SceneEntityCfg
-from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force
+from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force, recently_touched
 
 _ROBOT = SceneEntityCfg("robot")
 
@@ -46,6 +46,11 @@ def bad_orientation(env: Env, limit_angle: float, asset_cfg: SceneEntityCfg = _R
 def illegal_contact(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """A body was touched with more than ``threshold`` [N] at some time in the sensor's history."""
     return (peak_contact_force(env, sensor_cfg) > threshold).any(dim=1)
+
+
+def illegal_touch(env: Env, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+    """A body touched something at some time in the history of a gap sensor; see :func:`illegal_contact`."""
+    return recently_touched(env, sensor_cfg).any(dim=1)
 
 
 def terrain_out_of_bounds(env: Env, distance_buffer: float = 3.0, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:

@@ -1,7 +1,9 @@
 """Sensors: what they measure, as tensors that a physics backend fills."""
 
 from lab_core.sensors.contact import ContactSensorCfg, ContactSensorData
+from lab_core.sensors.contact_times import ContactTimesData
 from lab_core.sensors.frame_transform import FrameTransformCfg, FrameTransformData
+from lab_core.sensors.gap import GapSensorCfg, GapSensorData
 from lab_core.sensors.imu import ImuCfg, ImuData
 from lab_core.sensors.joint_wrench import JointWrenchCfg, JointWrenchData
 from lab_core.sensors.ray_caster import GridPatternCfg, RayCasterCfg, RayCasterData
@@ -10,8 +12,11 @@ from lab_core.sensors.sensor import SensorCfg, SensorData
 __all__ = [
     "ContactSensorCfg",
     "ContactSensorData",
+    "ContactTimesData",
     "FrameTransformCfg",
     "FrameTransformData",
+    "GapSensorCfg",
+    "GapSensorData",
     "GridPatternCfg",
     "ImuCfg",
     "ImuData",

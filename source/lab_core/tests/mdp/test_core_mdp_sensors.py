@@ -23,6 +23,8 @@ from lab_core.scene import Articulation, ArticulationCfg, ArticulationData
 from lab_core.sensors import (
     ContactSensorCfg,
     ContactSensorData,
+    GapSensorCfg,
+    GapSensorData,
     GridPatternCfg,
     ImuCfg,
     ImuData,
@@ -50,6 +52,7 @@ class Scene(dict):
             "rays": RayCasterData(RayCasterCfg(body_name="base", pattern=pattern), N, CPU),
             "wrench": JointWrenchData(("left_foot", "right_foot"), N, CPU),
             "imu": ImuData(ImuCfg(body_name="base"), N, CPU),
+            "gap": GapSensorData(GapSensorCfg(history_length=4), N, BODIES, DT, CPU),
         }
 
     def sensor(self, name: str):
@@ -180,11 +183,24 @@ def test_undesired_contacts_count_bodies_and_forces_add_up(env):
     assert mdp.contact_forces(env, 4.0, thighs).tolist() == [3.0, 0.0, 0.0]
 
 
-def test_air_time_is_paid_at_landing_when_asked_to_walk(env):
-    contact = env.scene.sensors["contact"]
+@pytest.mark.parametrize("substep", range(4))
+def test_a_touch_without_a_force_counts_in_any_substep_too(env, substep):
+    touches = env.scene.sensors["gap"].touch_history
+    touches[1, substep, 1] = touches[1, 0, 3] = touches[2, substep, 0] = True
+    base, thighs = choose(env, "gap", "base"), choose(env, "gap", ".*_thigh")
+    assert mdp.recently_touched(env, thighs).tolist() == [[False, False], [True, True], [False, False]]
+    assert mdp.illegal_touch(env, base).tolist() == [False, False, True]
+    assert mdp.undesired_touches(env, thighs).tolist() == [0.0, 2.0, 0.0]
+    with pytest.raises(TermError, match="Sensor 'contact' measures ContactSensorData, expected GapSensorData"):
+        mdp.illegal_touch(env, choose(env, "contact", "base"))
+
+
+@pytest.mark.parametrize("sensor", ["contact", "gap"])
+def test_air_time_is_paid_at_landing_when_asked_to_walk(env, sensor):
+    contact = env.scene.sensors[sensor]
     contact.contact_steps[:, 2], contact.last_air_time[:, 2] = 4, 0.7
     contact.contact_steps[:, 4], contact.last_air_time[:, 4] = 1, 0.4
-    feet = choose(env, "contact", ".*_foot")
+    feet = choose(env, sensor, ".*_foot")
     # The command of environment 1 has the length 0.1, which is standing.
     assert mdp.feet_air_time(env, "v", feet, 0.5).tolist() == pytest.approx([0.2 - 0.1, 0.0, 0.1])
     contact.contact_steps[0, 2] = 5

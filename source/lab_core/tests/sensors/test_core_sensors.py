@@ -7,7 +7,15 @@ import torch
 
 from lab_core.errors import LabError
 from lab_core.names import UnknownNameError
-from lab_core.sensors import ContactSensorCfg, ContactSensorData, GridPatternCfg, RayCasterCfg, RayCasterData
+from lab_core.sensors import (
+    ContactSensorCfg,
+    ContactSensorData,
+    GapSensorCfg,
+    GapSensorData,
+    GridPatternCfg,
+    RayCasterCfg,
+    RayCasterData,
+)
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
@@ -33,12 +41,21 @@ def test_ray_caster_buffer_has_a_row_per_ray():
     assert data.ray_hits_w.shape == (5, 187, 3)
 
 
-def test_first_contact_counts_substeps():
-    data = ContactSensorData(ContactSensorCfg(), 1, ("a", "b", "c", "d"), dt=0.005, device=torch.device("cpu"))
+@pytest.mark.parametrize("kind", [(ContactSensorCfg, ContactSensorData), (GapSensorCfg, GapSensorData)])
+def test_first_contact_counts_substeps(kind):
+    cfg, data_of = kind
+    data = data_of(cfg(), 1, ("a", "b", "c", "d"), dt=0.005, device=torch.device("cpu"))
     data.contact_steps.copy_(torch.tensor([[0, 1, 4, 5]]))
     assert data.compute_first_contact(0.02).tolist() == [[False, True, True, False]]
     with pytest.raises(LabError, match=r"at least one physics step of 0.005 s, got 0.001 s"):
         data.compute_first_contact(0.001)
+
+
+def test_gaps_begin_as_far_as_the_sensor_looks():
+    data = GapSensorData(GapSensorCfg(distance=0.07), 2, ("a", "b"), dt=0.005, device=torch.device("cpu"))
+    assert (data.min_gap == 0.07).all() and not data.touch_history.any()
+    with pytest.raises(UnknownNameError, match="No body of the gap sensor matches 'c'. There are: a, b"):
+        data.find_bodies("c")
 
 
 def test_unknown_names_list_what_exists():

@@ -13,26 +13,17 @@ from lab_core.errors import ConfigError
 from lab_core.names import match_names
 from lab_core.sensors import ContactSensorCfg, ContactSensorData
 from lab_newton.sensors import contact_kernels as kernels
-from lab_newton.sensors.sensor import Sensor, SensorContext, share_with_warp
+from lab_newton.sensors.contact_times import TouchSensor
+from lab_newton.sensors.sensor import SensorContext
 from lab_newton.solver import Solver
 from lab_newton.state import NewtonEntity
 
 TERRAIN = "terrain"
 """Name of the static ground among the filtered parties."""
-_DTYPES: dict[str, Any] = {
-    "net_forces_w": wp.vec3,
-    "net_forces_w_history": wp.vec3,
-    "force_matrix_w": wp.vec3,
-    "contact_steps": wp.int32,
-    "air_steps": wp.int32,
-    "current_contact_time": wp.float32,
-    "current_air_time": wp.float32,
-    "last_contact_time": wp.float32,
-    "last_air_time": wp.float32,
-}
+_DTYPES: dict[str, Any] = {"net_forces_w": wp.vec3, "net_forces_w_history": wp.vec3, "force_matrix_w": wp.vec3}
 
 
-class ContactSensor(Sensor):
+class ContactSensor(TouchSensor):
     """Net and filtered contact forces, their history, and how long contacts and flights last.
 
     The force of a physics substep is the mean over its solver steps, so that force times time is the momentum given.
@@ -45,25 +36,18 @@ class ContactSensor(Sensor):
             UnknownNameError: a body is unknown.
         """
         super().__init__(cfg, name, context)
-        if cfg.history_length < 1:
-            raise ConfigError(f"scene.sensors[{name!r}].history_length must be at least 1, got {cfg.history_length}.")
         if cfg.force_threshold < 0.0:
             raise ConfigError(f"scene.sensors[{name!r}].force_threshold must not be negative: {cfg.force_threshold}.")
-        bodies = sorted(self.find_bodies(cfg.body_names))
-        layout = self.entity.layout
-        self._bodies = [layout.body[body] for body in bodies]
         self._parties = [self._party_bodies(party, context.entities) for party in cfg.filter_entities or ()]
         self._solver_steps = context.solver_steps
         self._force_threshold = cfg.force_threshold
-        self._dt = context.dt
-        names = [layout.body_names[body] for body in bodies]
-        self.data = data = ContactSensorData(cfg, self.num_envs, names, context.dt, self.torch_device)
-        share_with_warp(data, {field: dtype for field, dtype in _DTYPES.items() if getattr(data, field) is not None})
-        self._arrays = kernels.ContactArrays()
-        for field, view in vars(data.warp).items():
-            setattr(self._arrays, field, view)
-        self._dim = (self.num_envs, len(bodies))
-        self._sums = wp.zeros((*self._dim, 1 + len(self._parties), 3), dtype=wp.int64, device=self.device)
+        self.data = data = ContactSensorData(cfg, self.num_envs, self.body_names, self.dt, self.torch_device)
+        dtypes = {field: dtype for field, dtype in _DTYPES.items() if getattr(data, field) is not None}
+        self._times = self.share(data, dtypes)
+        self._forces = kernels.ForceArrays()
+        for field in dtypes:
+            setattr(self._forces, field, getattr(data.warp, field))
+        self._sums = wp.zeros((*self.dim, 1 + len(self._parties), 3), dtype=wp.int64, device=self.device)
 
     def _party_bodies(self, party: str, entities: Mapping[str, NewtonEntity]) -> list[int]:
         """Places of a filtered party's bodies in the slice of a world; -1 is what stands still."""
@@ -92,7 +76,7 @@ class ContactSensor(Sensor):
         assert model.shape_body is not None, "a finalized model"
         body_of_geom = np.where(shapes >= 0, model.shape_body.numpy()[shapes], -1)
         row_of_geom = np.full(len(shapes), -1, dtype=np.int32)
-        for row, body in enumerate(self._bodies):
+        for row, body in enumerate(self.bodies):
             row_of_geom[body_of_geom == body] = row
         is_party = np.stack([np.isin(body_of_geom, bodies) for bodies in self._parties] or [np.zeros(len(shapes))])
         self._row_of_geom = wp.array(row_of_geom, dtype=wp.int32, device=self.device)
@@ -121,17 +105,17 @@ class ContactSensor(Sensor):
     def after_substep(self) -> None:
         wp.launch(
             kernels.update,
-            dim=self._dim,
-            inputs=[self._sums, 1.0 / self._solver_steps, self._force_threshold, self._dt],
-            outputs=[self._arrays],
+            dim=self.dim,
+            inputs=[self._sums, 1.0 / self._solver_steps, self._force_threshold, self.dt],
+            outputs=[self._forces, self._times],
             device=self.device,
         )
 
     def clear(self, mask: wp.array) -> None:
         wp.launch(
             kernels.clear,
-            dim=self._dim,
+            dim=self.dim,
             inputs=[mask],
-            outputs=[self._arrays],
+            outputs=[self._forces, self._times],
             device=self.device,
         )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import warp as wp
 
+from lab_newton.sensors.contact_times_kernels import ContactTimes, clear_times, count_step
+
 wp.set_module_options({"enable_backward": False})
 
 STEPS_PER_NEWTON = wp.constant(float(2**20))
@@ -16,18 +18,12 @@ LARGEST_FORCE = wp.constant(1.0e11)
 
 
 @wp.struct
-class ContactArrays:
-    """Buffers of :class:`lab_core.sensors.ContactSensorData`."""
+class ForceArrays:
+    """Buffers of :class:`lab_core.sensors.ContactSensorData` beside its times."""
 
     net_forces_w: wp.array2d[wp.vec3]
     net_forces_w_history: wp.array3d[wp.vec3]
     force_matrix_w: wp.array3d[wp.vec3]
-    contact_steps: wp.array2d[wp.int32]
-    air_steps: wp.array2d[wp.int32]
-    current_contact_time: wp.array2d[wp.float32]
-    current_air_time: wp.array2d[wp.float32]
-    last_contact_time: wp.array2d[wp.float32]
-    last_air_time: wp.array2d[wp.float32]
 
 
 @wp.kernel
@@ -74,7 +70,8 @@ def update(
     share: wp.float32,
     force_threshold: wp.float32,
     dt: wp.float32,
-    sensor: ContactArrays,
+    sensor: ForceArrays,
+    times: ContactTimes,
 ):
     """Sums times ``share`` -> forces, history, counters and times; empties the sums. Launch over (N, B)."""
     world, body = wp.tid()
@@ -90,22 +87,7 @@ def update(
         ]
     sensor.net_forces_w_history[world, 0, body] = force
 
-    contact_steps = sensor.contact_steps[world, body]
-    air_steps = sensor.air_steps[world, body]
-    if wp.length(force) > force_threshold:
-        if air_steps > 0:
-            sensor.last_air_time[world, body] = float(air_steps) * dt
-        contact_steps += 1
-        air_steps = 0
-    else:
-        if contact_steps > 0:
-            sensor.last_contact_time[world, body] = float(contact_steps) * dt
-        air_steps += 1
-        contact_steps = 0
-    sensor.contact_steps[world, body] = contact_steps
-    sensor.air_steps[world, body] = air_steps
-    sensor.current_contact_time[world, body] = float(contact_steps) * dt
-    sensor.current_air_time[world, body] = float(air_steps) * dt
+    count_step(times, world, body, wp.length(force) > force_threshold, dt)
 
 
 @wp.func
@@ -118,7 +100,7 @@ def _take(sums: wp.array4d[wp.int64], world: wp.int32, body: wp.int32, party: wp
 
 
 @wp.kernel
-def clear(mask: wp.array[wp.bool], sensor: ContactArrays):
+def clear(mask: wp.array[wp.bool], sensor: ForceArrays, times: ContactTimes):
     """Empties the worlds of ``mask``. Launch over (N, B)."""
     world, body = wp.tid()
     if not mask[world]:
@@ -128,9 +110,4 @@ def clear(mask: wp.array[wp.bool], sensor: ContactArrays):
         sensor.net_forces_w_history[world, age, body] = wp.vec3()
     for party in range(sensor.force_matrix_w.shape[2]):
         sensor.force_matrix_w[world, body, party] = wp.vec3()
-    sensor.contact_steps[world, body] = 0
-    sensor.air_steps[world, body] = 0
-    sensor.current_contact_time[world, body] = 0.0
-    sensor.current_air_time[world, body] = 0.0
-    sensor.last_contact_time[world, body] = 0.0
-    sensor.last_air_time[world, body] = 0.0
+    clear_times(times, world, body)

@@ -89,3 +89,31 @@ def is_touched(history: wp.array3d[wp.vec3], ids: wp.array[wp.int32], threshold:
         if peak_contact_force(history, env, ids[i]) > threshold:
             touched = wp.bool(True)
     out[env] = touched
+
+
+@wp.func
+def recently_touched(history: wp.array3d[wp.bool], env: wp.int32, body: wp.int32) -> wp.bool:
+    """Twin of :func:`lab_core.mdp.recently_touched` for one body."""
+    touched = wp.bool(False)
+    for age in range(history.shape[1]):
+        touched = touched or history[env, age, body]
+    return touched
+
+
+@wp.kernel
+def count_touches(history: wp.array3d[wp.bool], ids: wp.array[wp.int32], out: wp.array[wp.float32]):
+    env = wp.tid()
+    total = wp.float32(0.0)
+    for i in range(ids.shape[0]):
+        if recently_touched(history, env, ids[i]):
+            total += 1.0
+    out[env] = total
+
+
+@wp.kernel
+def any_touch(history: wp.array3d[wp.bool], ids: wp.array[wp.int32], out: wp.array[wp.bool]):
+    env = wp.tid()
+    touched = wp.bool(False)
+    for i in range(ids.shape[0]):
+        touched = touched or recently_touched(history, env, ids[i])
+    out[env] = touched

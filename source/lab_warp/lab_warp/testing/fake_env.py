@@ -17,6 +17,8 @@ from lab_core.scene import ArticulationCfg, ArticulationData, Kind, Scene, Scene
 from lab_core.sensors import (
     ContactSensorCfg,
     ContactSensorData,
+    GapSensorCfg,
+    GapSensorData,
     GridPatternCfg,
     ImuCfg,
     ImuData,
@@ -66,9 +68,11 @@ class FakePhysics(PhysicsBackend):
         share_entity(data)
         self.entities["robot"] = data
         contact_cfg = ContactSensorCfg(body_names=BODIES, history_length=DECIMATION)
+        gap_cfg = GapSensorCfg(body_names=BODIES, history_length=DECIMATION)
         ray_cfg = RayCasterCfg(body_name="base", pattern=GridPatternCfg(size=(0.4, 0.2)))
         self.sensors |= {
             "contacts": ContactSensorData(contact_cfg, num_envs, BODIES, PHYSICS_DT, device),
+            "gaps": GapSensorData(gap_cfg, num_envs, BODIES, PHYSICS_DT, device),
             "rays": RayCasterData(ray_cfg, num_envs, device),
             "imu": ImuData(ImuCfg(body_name="base"), num_envs, device),
             "wrenches": JointWrenchData(BODIES, num_envs, device),
@@ -184,9 +188,9 @@ class FakeEnv:
     """An environment for terms: their inputs, in the places where terms look for them, and no physics.
 
     Scene, sensors and managers hold values only; :meth:`randomize` writes new ones in place, and
-    :meth:`tensors` lists them. Sensors have the names ``contacts``, ``rays``, ``imu`` and ``wrenches``. The command
-    ``velocity`` has three components and the metrics of a velocity command; the action term ``joints`` owns all
-    columns, one per joint. Masks of terms, in Warp as in torch, are ``reset_mask``.
+    :meth:`tensors` lists them. Sensors have the names ``contacts``, ``gaps``, ``rays``, ``imu`` and ``wrenches``.
+    The command ``velocity`` has three components and the metrics of a velocity command; the action term ``joints``
+    owns all columns, one per joint. Masks of terms, in Warp as in torch, are ``reset_mask``.
     """
 
     def __init__(self, device: str | torch.device = "cpu", num_envs: int = 16) -> None:

@@ -23,6 +23,7 @@ MODULES = (mdp.observations, mdp.rewards, mdp.terminations, mdp.metrics)
 LEGS = SceneEntityCfg("robot", joint_names=("toe", "hip", "knee"), preserve_order=True)
 FEET = ("foot", "thigh")
 CONTACTS = SceneSensorCfg("contacts", body_names=FEET, preserve_order=True)
+GAPS = SceneSensorCfg("gaps", body_names=FEET, preserve_order=True)
 WRENCHES = SceneSensorCfg("wrenches", body_names=FEET, preserve_order=True)
 FOOT_BODIES = SceneEntityCfg("robot", body_names=FEET, preserve_order=True)
 ONE_JOINT = SceneEntityCfg("robot", joint_names="knee")
@@ -43,6 +44,12 @@ def follow_the_command(env: FakeEnv) -> None:
 def stand(env: FakeEnv) -> None:
     """In every other environment."""
     env.command_manager.get_term("velocity").command[::2, :2] = 0.05
+
+
+def touch_seldom(env: FakeEnv) -> None:
+    """So that some environments are without a touch in their history."""
+    gaps = env.physics.sensors["gaps"]
+    gaps.touch_history.logical_and_(gaps.min_gap[:, None] < -0.5)
 
 
 CASES: dict[str, list[TwinCase]] = {
@@ -87,9 +94,11 @@ CASES: dict[str, list[TwinCase]] = {
     "feet_air_time": [
         case(2, sensor_cfg=CONTACTS, threshold=0.5, **VELOCITY),
         TwinCase(params={"sensor_cfg": CONTACTS, "threshold": 0.5, **VELOCITY}, ulps=2, prepare=stand),
+        case(2, sensor_cfg=GAPS, threshold=0.5, **VELOCITY),
     ],
     "feet_slide": [case(2, sensor_cfg=CONTACTS, asset_cfg=FOOT_BODIES)],
     "undesired_contacts": [case(sensor_cfg=CONTACTS, threshold=2.5)],
+    "undesired_touches": [TwinCase(params={"sensor_cfg": GAPS}, prepare=touch_seldom)],
     "contact_forces": [case(2, atol=1e-6, sensor_cfg=CONTACTS, threshold=1.0)],
     # The relative error of exp(-x) is x times that of x: a std that keeps x near 1 keeps the bound tight.
     "track_lin_vel_xy_exp": [case(2, std=2.5, **VELOCITY)],
@@ -100,6 +109,7 @@ CASES: dict[str, list[TwinCase]] = {
     "root_height_below_minimum": [case(minimum_height=0.1)],
     "bad_orientation": [case(limit_angle=1.4)],
     "illegal_contact": [case(sensor_cfg=CONTACTS, threshold=2.5)],
+    "illegal_touch": [TwinCase(params={"sensor_cfg": GAPS}, prepare=touch_seldom)],
     "terrain_out_of_bounds": [case(distance_buffer=1.0)],
     "survived": [case()],
     "velocity_tracked": [
