@@ -25,6 +25,7 @@ from lab_newton.actuators import EntityActuators
 from lab_newton.arrays import present
 from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
 from lab_newton.config import NewtonCfg
+from lab_newton.contact_set import share_contact_set
 from lab_newton.fingerprint import describe_model
 from lab_newton.model import build_model
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
@@ -141,7 +142,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         # Sensors look at bodies before the last solver step, which may be the first.
         looks_at_once = self.solver.observables is not None and substeps * self._cfg.substeps == 1
         looks_early = any(sensor.reads_bodies_early for sensor in self._sensors.values())
-        if self.solver.reads_bodies or looks_at_once or looks_early:
+        contact_set = self.solver.contact_set
+        if self.solver.reads_bodies or looks_at_once or looks_early or contact_set is not None:
             self._refresh_bodies(self._written)
         self.solver.take_over(self._state, self._written)
         for entity in entities:
@@ -159,6 +161,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             if substep == substeps - 1:
                 for entity in entities:
                     entity.read_effort(self._control)
+            if contact_set is not None:
+                contact_set.update(self._state)
             for sensor in self._sensors.values():
                 sensor.before_substep()
             self._traces.before_solver(substep, self._control)
@@ -340,6 +344,12 @@ class NewtonBackend(StateRoot, PhysicsBackend):
                 self._sensors[name] = make_sensor(cfg, name, context)
                 self.sensors[name] = self._sensors[name].data
         sensors = self._sensors.values()
+        wanted = [
+            (f"scene.sensors[{name!r}]", sensor.contact_search, sensor.entity.layout.body)
+            for name, sensor in self._sensors.items()
+            if sensor.contact_search is not None
+        ]
+        self.solver.contact_set = share_contact_set(self._model, self.solver.contact_set, wanted)
         self.solver.observe(frozenset().union(*(sensor.observables for sensor in sensors)))
         for sensor in sensors:
             sensor.bind(self._model, self.solver, self._state)
@@ -383,7 +393,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         }.items()
 
     def health(self) -> HealthReport:
-        report = HealthReport(int(self._non_finite_count.numpy()[0]), self.solver.overflows())
+        report = HealthReport(int(self._non_finite_count.numpy()[0]), self._overflows())
         self._non_finite_count.zero_()
         self._refuse_ignored_wrenches()
         if self.solver.strict_capacity and report.overflows:
@@ -393,6 +403,10 @@ class NewtonBackend(StateRoot, PhysicsBackend):
                 + "."
             )
         return report
+
+    def _overflows(self) -> dict[str, str]:
+        found = self.solver.overflows()
+        return found if self.solver.contact_set is None else found | self.solver.contact_set.overflows()
 
     def _refuse_ignored_wrenches(self) -> None:
         if self.solver.feels_wrenches:

@@ -14,6 +14,7 @@ from newton.solvers import SolverBase
 
 from lab_core.errors import ConfigError
 from lab_core.physics import Fingerprint
+from lab_newton.contact_set import ContactSet
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ class Solver(ABC):
     """Union of the ``newton.ModelFlags`` of what may change in the model; the backend refuses everything else."""
     strict_capacity: bool = False
     """Whether an overflow is an error instead of a report."""
+    contact_set: ContactSet | None = None
+    """Contacts from geometry, refreshed before every physics step, for whoever looks at them: a solver that does makes
+    it when it is built, else the backend does for sensors. None: nobody looks."""
     observables: SolverBase.Observables | None = None
     """What :meth:`observe` asked for, as the last observed step left it; None if nothing."""
 

@@ -1,6 +1,7 @@
 """Sensors: what they measure, as tensors that a physics backend fills."""
 
 from lab_core.sensors.contact import ContactSensorCfg, ContactSensorData
+from lab_core.sensors.contact_set import ContactSetCfg, ContactSetData, split_tokens
 from lab_core.sensors.contact_times import ContactTimesData
 from lab_core.sensors.frame_transform import FrameTransformCfg, FrameTransformData
 from lab_core.sensors.gap import GapSensorCfg, GapSensorData
@@ -13,6 +14,8 @@ __all__ = [
     "ContactSensorCfg",
     "ContactSensorData",
     "ContactTimesData",
+    "ContactSetCfg",
+    "ContactSetData",
     "FrameTransformCfg",
     "FrameTransformData",
     "GapSensorCfg",
@@ -26,4 +29,5 @@ __all__ = [
     "RayCasterData",
     "SensorCfg",
     "SensorData",
+    "split_tokens",
 ]

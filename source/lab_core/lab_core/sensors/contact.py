@@ -32,6 +32,8 @@ class ContactSensorData(ContactTimesData):
     Forces are in the world frame [N].
     """
 
+    traceable = ("net_forces_w",)
+
     def __init__(
         self, cfg: ContactSensorCfg, num_envs: int, body_names: Sequence[str], dt: float, device: torch.device
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from lab_core.state import Stateful
 
@@ -23,5 +23,7 @@ class SensorData(Stateful):
     environments that are reset; after a reset they show the new state.
     """
 
+    traceable: ClassVar[tuple[str, ...]] = ()
+    """Buffers that change in every physics substep, and can be recorded in each."""
     warp: Any = None
     """The same buffers as Warp arrays under the same names, where the backend is built on Warp."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lab_core.sensors import ContactSensorCfg, FrameTransformCfg, ImuCfg, JointWrenchCfg, RayCasterCfg
+from lab_core.sensors import ContactSensorCfg, ContactSetCfg, FrameTransformCfg, ImuCfg, JointWrenchCfg, RayCasterCfg
 from lab_newton.sensors.contact import ContactSensor
+from lab_newton.sensors.contact_set import ContactSetSensor
 from lab_newton.sensors.frame_transform import FrameTransformSensor
 from lab_newton.sensors.imu import ImuSensor
 from lab_newton.sensors.joint_wrench import JointWrenchSensor
@@ -13,6 +14,7 @@ from lab_newton.sensors.sensor import Sensor, SensorContext, make_sensor, share_
 __all__ = ["Sensor", "SensorContext", "make_sensor", "share_with_warp"]
 
 make_sensor.register(ContactSensorCfg, ContactSensor)
+make_sensor.register(ContactSetCfg, ContactSetSensor)
 make_sensor.register(FrameTransformCfg, FrameTransformSensor)
 make_sensor.register(ImuCfg, ImuSensor)
 make_sensor.register(JointWrenchCfg, JointWrenchSensor)

@@ -15,6 +15,7 @@ import warp as wp
 from lab_core.errors import ConfigError
 from lab_core.names import match_names
 from lab_core.sensors import SensorCfg, SensorData
+from lab_newton.contact_set import ContactSearch
 from lab_newton.solver import Solver
 from lab_newton.state import NewtonEntity
 from lab_newton.terrain import Ground
@@ -44,6 +45,8 @@ class Sensor(ABC):
     data: SensorData
     observables: frozenset[str] = frozenset()
     """``SolverBase.ObservableKind`` that the sensor needs of the last solver step of a step."""
+    contact_search: ContactSearch | None = None
+    """Which contacts it wants to see in ``solver.contact_set`` from :meth:`bind` on; None: none."""
     reads_bodies_early: bool = False
     """Whether :meth:`before_substep` looks at bodies, which must then be where joints put them."""
 

@@ -10,7 +10,7 @@ import torch
 import warp as wp
 
 from lab_core.physics import ENTERING, ENTITY_FIELDS, TraceBuffers
-from lab_core.sensors import ContactSensorData, SensorData
+from lab_core.sensors import SensorData
 from lab_newton.arrays import present
 from lab_newton.state import trace_kernels as kernels
 from lab_newton.state.entity import NewtonEntity
@@ -43,9 +43,7 @@ class SubstepTraces:
     def request(self, owner: str, field: str, substeps: int) -> bool:
         """As :meth:`TraceBuffers.request`."""
         sources: dict[str, dict[str, torch.Tensor]] = {
-            name: {"net_forces_w": data.net_forces_w}
-            for name, data in self._sensors.items()
-            if isinstance(data, ContactSensorData)
+            name: {field: getattr(data, field) for field in data.traceable} for name, data in self._sensors.items()
         }
         for name, entity in self._entities.items():
             there = [quantity for quantity in ENTITY_FIELDS if quantity in entity.data.buffers()]
