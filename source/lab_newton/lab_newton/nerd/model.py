@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lab_core.errors import ConfigError, unknown_name_message
+from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd.history import History
 from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.networks import NETWORKS, Contacts
@@ -23,18 +24,26 @@ class NeRDModel(nn.Module):
         layout: The robot.
         network: Which of :data:`~lab_newton.nerd.NETWORKS`.
         options: Arguments of that, plain values.
+        search: Which contacts it sees, where its network looks at any.
 
     Raises:
         ConfigError: there is no such network, or it refuses the options.
     """
 
-    def __init__(self, layout: RobotLayout, network: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        layout: RobotLayout,
+        network: str,
+        options: Mapping[str, Any] | None = None,
+        search: ContactSearch | None = None,
+    ) -> None:
         super().__init__()
         if network not in NETWORKS:
             raise ConfigError(unknown_name_message("network", network, NETWORKS))
         self.layout = layout
         self.network_name = network
         self.options = dict(options or {})
+        self.search = search
         self.representation = Representation(layout)
         self.inputs = Normaliser(len(self.representation.feature_names))
         self.changes = Normaliser(layout.num_velocities)

@@ -13,13 +13,14 @@ import json
 import os
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lab_core.errors import ConfigError
+from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.model import NeRDModel
 
@@ -55,6 +56,7 @@ def save_model(
         "layout": model.layout.to_dict(),
         "network": model.network_name,
         "options": model.options,
+        "contacts": None if model.search is None else asdict(model.search),
         "fingerprint": dict(fingerprint),
         "extra": dict(extra or {}),
     }
@@ -88,11 +90,13 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> tuple[Ne
         description = json.loads(saved["description"])
         layout = RobotLayout.from_dict(description["layout"])
         network, options, state = description["network"], description["options"], saved["state"]
+        contacts = description.get("contacts")
+        search = None if contacts is None else ContactSearch(**contacts)
         known = ModelDescription(description["fingerprint"], description["extra"], digest)
     except (pickle.UnpicklingError, RuntimeError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{str(path)!r} holds no model: {type(error).__name__}: {error}") from error
     try:
-        model = NeRDModel(layout, network, options)
+        model = NeRDModel(layout, network, options, search)
         model.load_state_dict(state)
     except (ConfigError, RuntimeError) as error:
         raise ConfigError(f"{str(path)!r} does not fit this version of lab: {error}") from error

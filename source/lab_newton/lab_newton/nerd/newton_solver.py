@@ -13,12 +13,15 @@ from newton.solvers import SolverBase
 from torch import Tensor
 
 from lab_core.errors import ConfigError
+from lab_core.sensors import split_tokens
 from lab_newton.arrays import present
+from lab_newton.contact_set import ContactSet
 from lab_newton.model_files import asset_path
 from lab_newton.nerd import history_kernels as kernels
 from lab_newton.nerd.model import NeRDModel
 from lab_newton.nerd.model_file import load_model
-from lab_newton.nerd.refusals import check_drives, check_robot, check_step, layout_like
+from lab_newton.nerd.networks import Contacts
+from lab_newton.nerd.refusals import check_drives, check_robot, check_step, find_search, layout_like
 from lab_warp import capture_torch
 
 
@@ -26,7 +29,8 @@ class SolverNeRD(SolverBase):
     """Moves joints as a model learned it, one articulation per world; bodies follow by forward kinematics.
 
     Whoever writes joint states must call :meth:`reset` or :meth:`forget` for those worlds: their history would not
-    lead to them. Contacts, ``state.body_f`` and properties that change are not felt.
+    lead to them. ``state.body_f`` and properties that change are not felt. Contacts are found here, for a model that
+    looks at them, from where ``state_in`` has its bodies.
 
     Args:
         model: Worlds that hold the robot of the learned model.
@@ -48,8 +52,6 @@ class SolverNeRD(SolverBase):
             learned, description = load_model(path)
             self.fingerprint = description.fingerprint
         layout = learned.layout
-        if learned.network.contact_channels:
-            raise ConfigError(f"{self.what} looks at contacts, which this solver does not find.")
         check_robot(self.what, layout, layout_like(layout, model, layout.dt))
         check_drives(self.what, model)
         self.learned = learned.to(wp.device_to_torch(model.device)).eval().requires_grad_(False)
@@ -57,6 +59,12 @@ class SolverNeRD(SolverBase):
         self._shape_qd = (model.world_count, layout.num_velocities)
         self.history = self.learned.make_history(model.world_count)
         """The latest frames of all worlds."""
+        self.contact_set: ContactSet | None = None
+        """What it sees of contacts."""
+        self._tokens: Tensor | None = None
+        if self.learned.network.contact_channels:
+            self.contact_set = ContactSet(model, find_search(self.what, self.learned))
+            self._tokens = self.contact_set.torch_tokens
         self._length = wp.from_torch(self.history.length)
         self._no_control = model.control()
         self._predict: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = self._step_model
@@ -76,12 +84,26 @@ class SolverNeRD(SolverBase):
     ) -> None:
         """Advances ``state_in`` by ``dt`` [s] into ``state_out``, which may be the same.
 
+        ``contacts`` are not looked at.
+
         Raises:
             ConfigError: the model learned steps of another duration, or has nothing to be observed.
         """
-        check_step(self.what, self.learned.layout, dt)
         if observables is not None:
             raise ConfigError(f"{self.what} predicts motion; there is nothing else to observe in it.")
+        if self.contact_set is not None:
+            self.contact_set.update(state_in)
+        self.advance(state_in, state_out, control, dt)
+
+    def advance(
+        self, state_in: newton.State, state_out: newton.State, control: newton.Control | None, dt: float
+    ) -> None:
+        """Does the same with the contacts of :attr:`contact_set`, which the caller has updated.
+
+        Raises:
+            ConfigError: the model learned steps of another duration.
+        """
+        check_step(self.what, self.learned.layout, dt)
         effort = present((control or self._no_control).joint_f)
         q, qd, q_out, qd_out = (
             present(x) for x in (state_in.joint_q, state_in.joint_qd, state_out.joint_q, state_out.joint_qd)
@@ -120,7 +142,11 @@ class SolverNeRD(SolverBase):
             wp.to_torch(qd_out).view(self._shape_qd).copy_(velocities)
 
     def _step_model(self, q: Tensor, qd: Tensor, effort: Tensor) -> tuple[Tensor, Tensor]:
-        return self.learned.step(self.history, q, qd, effort)
+        contacts = None
+        if self._tokens is not None:
+            valid, owner, geometry = split_tokens(self._tokens[:, None])
+            contacts = Contacts(geometry, owner, valid)
+        return self.learned.step(self.history, q, qd, effort, contacts)
 
     def _warm_up(self) -> None:
         """Lets libraries initialise themselves, and compilers run, while nobody captures."""

@@ -12,8 +12,11 @@ import numpy as np
 
 from lab_core.errors import ConfigError
 from lab_core.physics import differences
+from lab_core.sensors.contact_set import GEOMETRY_SIZE
 from lab_newton.arrays import present
+from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd.layout import RobotLayout
+from lab_newton.nerd.model import NeRDModel
 
 _MOST = 8
 """Differences that a message names."""
@@ -89,6 +92,21 @@ def check_drives(what: str, model: newton.Model) -> None:
             f"{what} moves joints by their efforts alone, and the model has {count // worlds} actuators of MuJoCo. Let "
             "an actuator write joint_f instead."
         )
+
+
+def find_search(what: str, learned: NeRDModel) -> ContactSearch:
+    """Returns which contacts a model sees.
+
+    Raises:
+        ConfigError: it looks at others than there are, or does not say at which.
+    """
+    channels = learned.network.contact_channels
+    if learned.search is None or channels != GEOMETRY_SIZE:
+        raise ConfigError(
+            f"{what} looks at {channels} numbers of each contact within {learned.search}, and a contact set has "
+            f"{GEOMETRY_SIZE}, within a distance that the model says."
+        )
+    return learned.search
 
 
 def layout_like(learned: RobotLayout, model: newton.Model, dt: float) -> RobotLayout:

@@ -37,6 +37,8 @@ class NeRDSolver(WrappedSolver):
             ConfigError: the file is missing or damaged, or the scene or the timing differ from what was learned.
         """
         super().__init__(SolverNeRD(model, cfg.model, compiled=cfg.compiled), collisions=None)
+        self.contact_set = self.inner.contact_set
+        self.strict_capacity = True  # what it does not see of contacts makes it predict another motion
         self.name = f"NeRD {os.path.basename(cfg.model.rpartition(':')[2])}"
         learned = self.inner.learned.layout
         if physics.substeps != 1:
@@ -50,7 +52,7 @@ class NeRDSolver(WrappedSolver):
         check_fingerprint(self.inner.what, self.inner.fingerprint, fingerprint)
 
     def step(self, state: newton.State, control: newton.Control, dt: float, observed: bool = False) -> None:
-        self.inner.step(state, state, control, None, dt)
+        self.inner.advance(state, state, control, dt)
 
     def take_over(self, state: newton.State, mask: wp.array) -> None:
         self._forget(mask)

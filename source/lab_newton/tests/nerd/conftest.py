@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lab_core.math import normalize
+from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd import NeRDModel, RobotLayout
 
 State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -68,9 +69,11 @@ def make_state() -> Callable[..., State]:
 def make_model(make_state: Callable[..., State]) -> Callable[..., NeRDModel]:
     """Makes a model with scales of its own, that nobody trained."""
 
-    def make(layout: RobotLayout, network: str = "MLP", seed: int = 0, **options) -> NeRDModel:
+    def make(
+        layout: RobotLayout, network: str = "MLP", seed: int = 0, search: ContactSearch | None = None, **options
+    ) -> NeRDModel:
         torch.manual_seed(seed)
-        model = NeRDModel(layout, network, options or {"hidden": [16, 16]})
+        model = NeRDModel(layout, network, options or {"hidden": [16, 16]}, search)
         q, qd, effort = make_state(layout, 64, seed=seed)
         model.inputs.fit(model.representation.features(q, qd, effort))
         model.changes.fit(0.05 * qd)

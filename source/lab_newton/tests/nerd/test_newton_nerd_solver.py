@@ -240,11 +240,6 @@ def test_another_robot_is_refused(make_cart_pole, make_file, rover_layout, cart_
         make_cart_pole(solver=NeRDSolverCfg(model="none.nerd"))
 
 
-def test_a_model_that_looks_at_contacts_is_refused(make_cart_pole, make_file, cart_pole_layout, device):
-    with pytest.raises(ConfigError, match="looks at contacts"):
-        make_cart_pole(solver=NeRDSolverCfg(model=make_file(cart_pole_layout, contact_channels=13)))
-
-
 def test_changed_properties_and_forces_are_refused(make_learned, device):
     backend = make_learned()
     with pytest.raises(LabError, match="NeRD VectorNeRD.nerd, cannot change body_mass of a built model"):
