@@ -105,8 +105,8 @@ def test_bodies_are_where_the_joints_put_them(make_learned, device):
 
 def test_efforts_are_computed_anew_for_each_of_several_physics_steps(make_learned, monkeypatch, device):
     backend, calls = make_learned(), []
-    step = SolverNeRD.step
-    monkeypatch.setattr(SolverNeRD, "step", lambda *args, **kwargs: (calls.append(1), step(*args, **kwargs)))
+    advance = SolverNeRD.advance
+    monkeypatch.setattr(SolverNeRD, "advance", lambda *args, **kwargs: (calls.append(1), advance(*args, **kwargs)))
     backend.entities["robot"].joint_effort_target.fill_(1.0)
     backend.step(4)
     (report,) = [stage for stage in backend.capture_context.report() if stage.stage.endswith("_step")]
