@@ -15,6 +15,7 @@ import warp as wp
 
 from lab_core.capability import CAPABLE
 from lab_core.errors import ConfigError, LabError, unknown_name_message
+from lab_core.kinematics import KinematicTree
 from lab_core.names import UnknownNameError
 from lab_core.physics import CapacityError, Fingerprint, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
 from lab_core.scene import CameraCfg, SceneCfg
@@ -27,6 +28,7 @@ from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_deriva
 from lab_newton.config import NewtonCfg
 from lab_newton.contact_set import share_contact_set
 from lab_newton.fingerprint import describe_model
+from lab_newton.kinematics import kinematic_tree
 from lab_newton.model import build_model
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
 from lab_newton.state import NewtonEntity, health_kernels, make_entity
@@ -112,6 +114,11 @@ class NewtonBackend(StateRoot, PhysicsBackend):
 
     def fingerprint(self) -> Fingerprint:
         return deepcopy(self._fingerprint)
+
+    def kinematic_tree(self, entity: str) -> KinematicTree:
+        if entity not in self._entities:
+            raise UnknownNameError(unknown_name_message("entity", entity, self._entities))
+        return kinematic_tree(self._model, self._entities[entity])
 
     def step(self, substeps: int) -> None:
         self._step(substeps)

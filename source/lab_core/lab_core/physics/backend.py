@@ -18,6 +18,7 @@ from lab_core.physics.viewer import SettableCommand, Viewer
 from lab_core.terrain import Terrain, generate_terrain
 
 if TYPE_CHECKING:
+    from lab_core.kinematics import KinematicTree
     from lab_core.scene import CameraCfg, EntityData, SceneCfg
     from lab_core.sensors import SensorData
 
@@ -127,6 +128,17 @@ class PhysicsBackend(ABC):
         shape of terrain and the number of environments. :func:`lab_core.physics.differences` compares two of these.
         """
         return plain({"timing": {"dt": self.dt}, "forces": {"gravity": self.cfg.gravity}})
+
+    def kinematic_tree(self, entity: str) -> KinematicTree:
+        """Returns how the bodies of an articulation hang together, as it was built: enough to tell where they are from
+        root and joints.
+
+        Raises:
+            LabError: the backend does not know, there is no such entity, or it is no tree of hinges and slides.
+        """
+        raise LabError(
+            f"The {self.cfg.backend!r} physics backend does not say how the bodies of {entity!r} hang together."
+        )
 
     def mark_written(self, mask: torch.Tensor) -> None:
         """Marks environments ``mask`` (N,) bool as having newly authored state."""

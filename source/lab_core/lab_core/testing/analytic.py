@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from lab_core.errors import LabError
+from lab_core.kinematics import KinematicTree
 from lab_core.masks import masked_copy_
 from lab_core.physics.backend import HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.physics.fingerprint import Fingerprint, plain
@@ -72,6 +73,22 @@ class AnalyticCartpoleBackend(PhysicsBackend):
 
     def fingerprint(self) -> Fingerprint:
         return super().fingerprint() | self._fingerprint
+
+    def kinematic_tree(self, entity: str) -> KinematicTree:
+        data, (x, y, z) = self.entities[entity], self._data.default_root_pose[0, :3].tolist()
+        level = (0.0, 0.0, 0.0, 1.0)
+        return KinematicTree(
+            body_names=data.body_names,
+            parents=(-1, 0, 1),
+            body_joints=(-1, 0, 1),
+            parent_frames=((x, y, z, *level), (0.0, 0.0, 0.0, *level), (HINGE_OFFSET_X, 0.0, 0.0, *level)),
+            child_frames=((0.0, 0.0, 0.0, *level),) * 3,
+            centers_of_mass=((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, POLE_COM)),
+            joint_names=data.joint_names,
+            joint_kinds=("slide", "hinge"),
+            joint_axes=((0.0, 1.0, 0.0), (1.0, 0.0, 0.0)),
+            free_root=False,
+        )
 
     def _describe(self, name: str, entity: ArticulationCfg, scene: SceneCfg) -> Fingerprint:
         data = self._data
