@@ -195,10 +195,10 @@ class ForwardKinematics:
         for level in self._levels:
             parent_pos = level.of_parents(pos)
             parent_lin, parent_ang = level.of_parents(lin), level.of_parents(ang)
-            joint_pose_pos, joint_quat, pos, quat = level.move(pos, quat, joints)
+            joint_origin, joint_quat, pos, quat = level.move(pos, quat, joints)
             slide, turn = level.rates(joint_quat, rates)
             lin = parent_lin + torch.linalg.cross(parent_ang, pos - parent_pos)
-            lin = lin + slide + torch.linalg.cross(turn, pos - joint_pose_pos)
+            lin = lin + slide + torch.linalg.cross(turn, pos - joint_origin)
             ang = parent_ang + turn
             found.append((pos, quat, lin, ang))
         pos, quat, lin, ang = (self._choose(list(parts)) for parts in zip(*found, strict=True))

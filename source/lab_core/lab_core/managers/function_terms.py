@@ -95,6 +95,20 @@ class FunctionTerms(ManagerBase[CfgT]):
             self._class_terms.pop(name, None)
         self._cfgs[name] = cfg
 
+    def call_for(self, name: str, env: Any) -> Any:
+        """Calls the torch function of a term for another environment than the manager's, such as an imagined one.
+
+        Raises:
+            UnknownTermError: there is no such term.
+            TermError: what is called here is no torch function.
+        """
+        self._require(name)
+        cfg = self._cfgs[name]
+        func = self._class_terms.get(name, cfg.func)
+        if isinstance(cfg.func, type) and type(func) is not cfg.func:
+            raise TermError(f"{self._what(name)}: {type(func).__name__} runs here, in place of {cfg.func.__name__}.")
+        return func(env, **cfg.params)
+
     # What subclasses extend.
 
     def _check_cfg(self, name: str, cfg: CfgT) -> None:

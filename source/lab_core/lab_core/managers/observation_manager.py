@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -11,12 +11,14 @@ import torch
 
 from lab_core.config import MISSING
 from lab_core.env import Env
+from lab_core.errors import unknown_name_message
 from lab_core.managers.checks import is_tensor, wrong_tensor
-from lab_core.managers.errors import TermError
+from lab_core.managers.errors import TermError, UnknownTermError
 from lab_core.managers.function_terms import FunctionTerms, TorchTerms
 from lab_core.managers.manager_base import function_name
 from lab_core.managers.observation_term import ObservationPipeline, ObservationTermCfg, check_observation_cfg
 from lab_core.masks import masked_copy_
+from lab_core.signals import NoiseCfg
 from lab_core.state import named_tensors
 
 GroupObservation: TypeAlias = torch.Tensor | dict[str, torch.Tensor]
@@ -79,6 +81,43 @@ class ObservationTerms(FunctionTerms[ObservationTermCfg]):
         """As for every manager; what decides shapes and memory is fixed."""
         super().set_term_cfg(name, cfg)
         self._pipelines[name].set_cfg(self._cfgs[name])
+
+    def group_terms(self, group: str) -> list[str]:
+        """Returns the terms of a group in order, as ``group/term``.
+
+        Raises:
+            UnknownTermError: there is no such group.
+        """
+        if group not in self._group_terms:
+            raise UnknownTermError(unknown_name_message("observation group", group, self._group_terms))
+        return list(self._group_terms[group].values())
+
+    def memories(self, name: str) -> list[str]:
+        """Returns the settings of term ``group/term`` by which its values depend on those of the steps before."""
+        self._require(name)
+        return self._pipelines[name].memories
+
+    def compute_for(
+        self, env: Any, group: str, add_noise: Callable[[NoiseCfg, torch.Tensor], torch.Tensor] | None = None
+    ) -> GroupObservation:
+        """Returns a group as seen in another environment than the manager's, such as an imagined one of any batch.
+
+        Functions, clips, scales and the way they are joined are the group's own. Memories are not used: see
+        :meth:`memories`.
+
+        Args:
+            env: What the functions read.
+            group: Name of the group.
+            add_noise: Called with the noise of a term and its values (K, ...), where the group is corrupted; None:
+                no noise.
+        """
+        values: dict[str, torch.Tensor] = {}
+        for term, name in self._group_terms[group].items():
+            value, noise = self.call_for(name, env), self._cfgs[name].noise
+            if add_noise is not None and noise is not None and self._groups[group].enable_corruption:
+                value = add_noise(noise, value)
+            values[term] = self._pipelines[name].clip_and_scale(value)
+        return _join(self._groups[group], values) if self._groups[group].concatenate_terms else values
 
     def _value(self, name: str) -> torch.Tensor:
         """Calls a term's function."""

@@ -93,9 +93,7 @@ class ObservationPipeline(Stateful):
             self._replace_noise()
         if corrupt and self._noise:
             value = self._noise(value, self._env.generator)
-        if self.cfg.clip is not None:
-            value = value.clamp(*self.cfg.clip)
-        value = self._scaled(value)
+        value = self.clip_and_scale(value)
         if self._delay:
             delayed = self._delay.peek(value)
             self._delay.append(value, advance)
@@ -107,6 +105,21 @@ class ObservationPipeline(Stateful):
             self._history.append(value, advance)
             value = self._shaped(history)
         return value
+
+    def clip_and_scale(self, value: torch.Tensor) -> torch.Tensor:
+        """Applies the two of its steps that remember and draw nothing, to values (..., D) of any batch."""
+        if self.cfg.clip is not None:
+            value = value.clamp(*self.cfg.clip)
+        return self._scaled(value)
+
+    @property
+    def memories(self) -> list[str]:
+        """Names of the settings in use by which values depend on those of the steps before."""
+        return [
+            name
+            for name in ("modifiers", "delay_max_lag", "delay_hold_prob", "history_length")
+            if getattr(self.cfg, name)
+        ]
 
     def reset(self, mask: torch.Tensor) -> None:
         """Forgets the episodes of the environments in ``mask`` (N,) bool and draws their delays and biases."""

@@ -8,38 +8,44 @@ from __future__ import annotations
 import torch
 
 from lab_core.env import Env, ManagerBasedEnv
-from lab_core.managers import SceneEntityCfg
+from lab_core.managers import SceneEntityCfg, declare
 from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, sensor_data
 from lab_core.sensors import ImuData, JointWrenchData, RayCasterData
 
 _ROBOT = SceneEntityCfg("robot")
 
 
+@declare(differentiable=True)
 def base_pos_z(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Height of the root link above world zero (N, 1) [m]."""
     return env.scene[asset_cfg.name].data.root_link_pose_w[:, 2:3]
 
 
+@declare(differentiable=True)
 def base_lin_vel(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Velocity of the root's centre of mass in the root-link frame (N, 3) [m/s]."""
     return env.scene[asset_cfg.name].data.root_com_lin_vel_b
 
 
+@declare(differentiable=True)
 def base_ang_vel(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Angular velocity of the root in the root-link frame (N, 3) [rad/s]."""
     return env.scene[asset_cfg.name].data.root_ang_vel_b
 
 
+@declare(differentiable=True)
 def projected_gravity(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Unit vector of gravity in the root-link frame (N, 3)."""
     return env.scene[asset_cfg.name].data.projected_gravity_b
 
 
+@declare(differentiable=True)
 def root_pos_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Position of the root link relative to the environment's origin, world axes (N, 3) [m]."""
     return env.scene[asset_cfg.name].data.root_link_pose_w[:, :3] - env.scene.env_origins
 
 
+@declare(differentiable=True)
 def root_quat_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT, make_quat_unique: bool = False) -> torch.Tensor:
     """Orientation of the root link in the world (N, 4), xyzw.
 
@@ -49,27 +55,32 @@ def root_quat_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT, make_quat_unique: 
     return torch.where(quat[:, 3:4] < 0.0, -quat, quat) if make_quat_unique else quat
 
 
+@declare(differentiable=True)
 def root_lin_vel_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Velocity of the root's centre of mass in the world frame (N, 3) [m/s]."""
     return env.scene[asset_cfg.name].data.root_com_vel_w[:, :3]
 
 
+@declare(differentiable=True)
 def root_ang_vel_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Angular velocity of the root in the world frame (N, 3) [rad/s]."""
     return env.scene[asset_cfg.name].data.root_com_vel_w[:, 3:6]
 
 
+@declare(differentiable=True)
 def joint_pos(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Joint positions [rad or m]."""
     return env.scene[asset_cfg.name].data.joint_pos[:, asset_cfg.joint_ids]
 
 
+@declare(differentiable=True)
 def joint_pos_rel(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Joint positions minus their defaults [rad or m]."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
     return data.joint_pos[:, ids] - data.default_joint_pos[:, ids]
 
 
+@declare(differentiable=True)
 def joint_pos_limit_normalized(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Joint positions, -1 at the lower and 1 at the upper soft limit. Every joint must have limits."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
@@ -77,11 +88,13 @@ def joint_pos_limit_normalized(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> 
     return torch.sub(low + high, data.joint_pos[:, ids], alpha=2.0) / (low - high)
 
 
+@declare(differentiable=True)
 def joint_vel(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Joint velocities [rad/s or m/s]."""
     return env.scene[asset_cfg.name].data.joint_vel[:, asset_cfg.joint_ids]
 
 
+@declare(differentiable=True)
 def joint_vel_rel(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Joint velocities minus their defaults [rad/s or m/s]."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
@@ -118,6 +131,7 @@ def imu_lin_acc(env: Env, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     return sensor_data(env, sensor_cfg, ImuData).lin_acc_b
 
 
+@declare(differentiable=True)
 def last_action(env: ManagerBasedEnv, action_name: str | None = None) -> torch.Tensor:
     """The policy's latest action, unscaled and unclipped: (N, A), or the columns of one action term."""
     if action_name is None:
@@ -125,16 +139,19 @@ def last_action(env: ManagerBasedEnv, action_name: str | None = None) -> torch.T
     return env.action_manager.get_term(action_name).raw_actions
 
 
+@declare(differentiable=True)
 def generated_commands(env: ManagerBasedEnv, command_name: str) -> torch.Tensor:
     """The command of a command term (N, D)."""
     return env.command_manager.get_command(command_name)
 
 
+@declare(differentiable=True)
 def current_time_s(env: Env) -> torch.Tensor:
     """Time since the episode began (N, 1) [s]."""
     return env.episode_length_buf.unsqueeze(1) * env.step_dt
 
 
+@declare(differentiable=True)
 def remaining_time_s(env: Env) -> torch.Tensor:
     """Time until the episode is cut off (N, 1) [s]."""
     return env.max_episode_length_s - current_time_s(env)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from lab_core.env import Env, ManagerBasedEnv
-from lab_core.managers import SceneEntityCfg
+from lab_core.managers import SceneEntityCfg, declare
 from lab_core.math import wrap_to_pi
 from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force, recently_touched, sensor_data
 from lab_core.sensors import ContactTimesData, RayCasterData
@@ -18,16 +18,19 @@ _ROBOT = SceneEntityCfg("robot")
 # Episode ----------------------------------------------------------------------------------------------------------
 
 
+@declare(differentiable=True)
 def is_alive(env: ManagerBasedEnv) -> torch.Tensor:
     """1 unless the episode was terminated in this step; running out of time does not count."""
     return (~env.termination_manager.terminated).float()
 
 
+@declare(differentiable=True)
 def is_terminated(env: ManagerBasedEnv) -> torch.Tensor:
     """1 if the episode was terminated in this step; running out of time does not count."""
     return env.termination_manager.terminated.float()
 
 
+@declare(differentiable=True)
 def terminated_penalty(env: ManagerBasedEnv) -> torch.Tensor:
     """:func:`is_terminated` per second, so that the weight is what one termination costs [1/s]."""
     return env.termination_manager.terminated.float() / env.step_dt
@@ -41,27 +44,32 @@ def joint_torques_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tens
     return env.scene[asset_cfg.name].data.applied_effort[:, asset_cfg.joint_ids].square().sum(dim=1)
 
 
+@declare(differentiable=True)
 def joint_vel_l1(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """[rad/s or m/s]."""
     return env.scene[asset_cfg.name].data.joint_vel[:, asset_cfg.joint_ids].abs().sum(dim=1)
 
 
+@declare(differentiable=True)
 def joint_vel_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """[rad^2/s^2 or m^2/s^2]."""
     return env.scene[asset_cfg.name].data.joint_vel[:, asset_cfg.joint_ids].square().sum(dim=1)
 
 
+@declare(differentiable=True)
 def joint_acc_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """[rad^2/s^4 or m^2/s^4]."""
     return env.scene[asset_cfg.name].data.joint_acc[:, asset_cfg.joint_ids].square().sum(dim=1)
 
 
+@declare(differentiable=True)
 def joint_deviation_l1(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Distance from the default joint positions [rad or m]."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
     return (data.joint_pos[:, ids] - data.default_joint_pos[:, ids]).abs().sum(dim=1)
 
 
+@declare(differentiable=True)
 def joint_pos_limits(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """How far joints are beyond their soft limits, summed [rad or m]."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
@@ -70,6 +78,7 @@ def joint_pos_limits(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tens
     return ((low - position).clamp(min=0.0) + (position - high).clamp(min=0.0)).sum(dim=1)
 
 
+@declare(differentiable=True)
 def joint_pos_target_l2(env: Env, target: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Of the joint angles, wrapped to (-pi, pi], minus ``target`` [rad^2]."""
     angle = wrap_to_pi(env.scene[asset_cfg.name].data.joint_pos[:, asset_cfg.joint_ids])
@@ -79,11 +88,13 @@ def joint_pos_target_l2(env: Env, target: float, asset_cfg: SceneEntityCfg = _RO
 # Actions ----------------------------------------------------------------------------------------------------------
 
 
+@declare(differentiable=True)
 def action_rate_l2(env: ManagerBasedEnv) -> torch.Tensor:
     """Of the change since the last action, which is zero at the beginning of an episode."""
     return (env.action_manager.action - env.action_manager.prev_action).square().sum(dim=1)
 
 
+@declare(differentiable=True)
 def action_l2(env: ManagerBasedEnv) -> torch.Tensor:
     """Of the action as the policy gave it."""
     return env.action_manager.action.square().sum(dim=1)
@@ -92,21 +103,25 @@ def action_l2(env: ManagerBasedEnv) -> torch.Tensor:
 # Root -------------------------------------------------------------------------------------------------------------
 
 
+@declare(differentiable=True)
 def lin_vel_z_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Velocity of the root's centre of mass along the root-link z axis [m^2/s^2]."""
     return env.scene[asset_cfg.name].data.root_com_lin_vel_b[:, 2].square()
 
 
+@declare(differentiable=True)
 def ang_vel_xy_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Roll and pitch rate in the root-link frame [rad^2/s^2]."""
     return env.scene[asset_cfg.name].data.root_ang_vel_b[:, :2].square().sum(dim=1)
 
 
+@declare(differentiable=True)
 def flat_orientation_l2(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Horizontal part of the unit vector of gravity in the root-link frame; 0 when level."""
     return env.scene[asset_cfg.name].data.projected_gravity_b[:, :2].square().sum(dim=1)
 
 
+@declare(differentiable=True)
 def base_height_l2(
     env: Env,
     target_height: float,
@@ -174,6 +189,7 @@ def contact_forces(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> to
 # Commands ---------------------------------------------------------------------------------------------------------
 
 
+@declare(differentiable=True)
 def track_lin_vel_xy_exp(
     env: ManagerBasedEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -183,6 +199,7 @@ def track_lin_vel_xy_exp(
     return torch.exp(-error / std**2)
 
 
+@declare(differentiable=True)
 def track_ang_vel_z_exp(
     env: ManagerBasedEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import torch
 
 from lab_core.env import Env
-from lab_core.managers import SceneEntityCfg
+from lab_core.managers import SceneEntityCfg, declare
 from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force, recently_touched
 
 _ROBOT = SceneEntityCfg("robot")
 
 
+@declare(differentiable=True)
 def time_out(env: Env) -> torch.Tensor:
     """The episode has lasted its longest. Configure it with ``time_out=True``."""
     return env.episode_length_buf >= env.max_episode_length
 
 
+@declare(differentiable=True)
 def joint_pos_out_of_manual_limit(
     env: Env, bounds: tuple[float, float], asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -24,6 +26,7 @@ def joint_pos_out_of_manual_limit(
     return ((position < bounds[0]) | (position > bounds[1])).any(dim=1)
 
 
+@declare(differentiable=True)
 def joint_pos_out_of_limit(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """A joint position is outside its soft limits."""
     data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
@@ -32,11 +35,13 @@ def joint_pos_out_of_limit(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torc
     return ((position < low) | (position > high)).any(dim=1)
 
 
+@declare(differentiable=True)
 def root_height_below_minimum(env: Env, minimum_height: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """The root link is lower than ``minimum_height`` [m] above world zero, for flat ground."""
     return env.scene[asset_cfg.name].data.root_link_pose_w[:, 2] < minimum_height
 
 
+@declare(differentiable=True)
 def bad_orientation(env: Env, limit_angle: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """The root-link z axis is more than ``limit_angle`` [rad] away from up."""
     cosine = (-env.scene[asset_cfg.name].data.projected_gravity_b[:, 2]).clamp(-1.0, 1.0)
