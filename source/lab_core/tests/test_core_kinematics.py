@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from lab_core.errors import LabError
 from lab_core.kinematics import ForwardKinematics, KinematicTree
-from lab_core.math import normalize, quat_apply, quat_box_minus, quat_box_plus
+from lab_core.math import matrix_from_quat, normalize, quat_apply, quat_box_minus, quat_box_plus
 from lab_core.names import UnknownNameError
 from lab_core.scene import SceneCfg
 from lab_core.testing.analytic import AnalyticCartpoleBackend
@@ -44,6 +44,8 @@ TREE = KinematicTree(
     joint_axes=((0.0, 0.6, 0.8), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)),
     free_root=True,
 )
+FRAMES = (TREE.parent_frames, TREE.child_frames)
+EYE = torch.eye(3, dtype=torch.float64)
 
 
 def random_state(*shape: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -72,6 +74,34 @@ def test_cart_pole_bodies_follow_the_closed_form():
     found = ForwardKinematics(backend.kinematic_tree("robot")).states(data.joint_pos, data.joint_vel)
     torch.testing.assert_close(found.pose, data.body_link_pose_w, atol=1e-6, rtol=0.0)
     torch.testing.assert_close(found.com_vel, data.body_com_vel_w, atol=1e-6, rtol=0.0)
+
+
+def homogeneous(pos: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    result = torch.eye(4, dtype=torch.float64).repeat(*pos.shape[:-1], 1, 1)
+    result[..., :3, 3], result[..., :3, :3] = pos, matrix
+    return result
+
+
+def of_pose(pose: torch.Tensor) -> torch.Tensor:
+    return homogeneous(pose[..., :3], matrix_from_quat(pose[..., 3:]))
+
+
+def test_bodies_are_where_products_of_matrices_put_them():
+    """T = T_parent A J B^-1, where J turns by the matrix exponential of the axis or moves along it."""
+    position, _, root, _ = random_state(8)
+    expected = [of_pose(root)]
+    for body in range(1, 5):
+        a, b = (of_pose(torch.tensor(frames[body], dtype=torch.float64)) for frames in FRAMES)
+        moved, joint = torch.eye(4, dtype=torch.float64).expand(8, 4, 4), TREE.body_joints[body]
+        if joint != -1:
+            axis = torch.tensor(TREE.joint_axes[joint], dtype=torch.float64) * position[:, joint, None]
+            x, y, z = axis.unbind(-1)
+            zero = torch.zeros_like(x)
+            skew = torch.stack((zero, -z, y, z, zero, -x, -y, x, zero), dim=-1).view(8, 3, 3)
+            is_hinge = TREE.joint_kinds[joint] == "hinge"
+            moved = homogeneous(0.0 * axis, torch.matrix_exp(skew)) if is_hinge else homogeneous(axis, 0.0 * skew + EYE)
+        expected.append(expected[TREE.parents[body]] @ a @ moved @ torch.linalg.inv(b))
+    torch.testing.assert_close(of_pose(exact().poses(position, root)), torch.stack(expected, dim=1))
 
 
 def test_velocities_are_how_poses_change():

@@ -5,7 +5,7 @@ from lab_core.managers.built_terms import BuiltTerm, BuiltTerms
 from lab_core.managers.checks import check_number, check_range, check_tensor
 from lab_core.managers.command_manager import CommandManager, CommandTerm, CommandTermCfg, CommandTerms
 from lab_core.managers.curriculum_manager import CurriculumManager, CurriculumTermCfg, CurriculumTerms
-from lab_core.managers.declare import declare
+from lab_core.managers.declarations import declare
 from lab_core.managers.errors import ActionError, TermError, UnknownTermError
 from lab_core.managers.event_manager import EventManager, EventTermCfg, EventTerms
 from lab_core.managers.finite_action import FiniteActionCheck

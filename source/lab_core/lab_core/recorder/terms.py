@@ -11,7 +11,7 @@ import torch
 
 from lab_core.datasets.errors import RecorderError
 from lab_core.env import Env
-from lab_core.managers.declare import declare
+from lab_core.managers.declarations import declare
 from lab_core.managers.function_terms import ManagerTermBase
 from lab_core.recorder.config import RecorderTermCfg
 
