@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch.autograd import gradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lab_core import mdp
 from lab_core.config import equal_values
@@ -302,6 +303,32 @@ def test_views_are_freed_with_their_last_name(cfg):
         assert alive() is None
     finally:
         gc.enable()
+
+
+class NoHost(TorchDispatchMode):
+    """Refuses what waits for the device, or brings a number to it: neither can be part of a graph."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket.__name__ in ("_local_scalar_dense", "nonzero", "masked_select", "equal", "lift_fresh"):
+            raise AssertionError(f"{func} needs the host")
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_rollout_needs_no_host(cfg):
+    cfg.rewards["acc"] = None
+    cfg.observations["policy"].enable_corruption = True
+    noisy = ObservationTermCfg(func=mdp.joint_pos, noise=UniformNoiseCfg(n_min=-1.0, n_max=1.0))
+    cfg.observations["policy"].terms["noisy"] = noisy
+    imagination, generator = Imagination(cfg.build()), torch.Generator()
+    values = [value.float().requires_grad_() for value in random_values()]
+    steps = torch.zeros(3, dtype=torch.int64)
+    view_of(imagination, *values, episode_length=steps)
+    with NoHost():
+        view = view_of(imagination, *values, episode_length=steps)
+        alive = (~imagination.terminated(view) & ~view.termination_manager.time_outs).float()
+        loss = (alive * imagination.reward(view)).sum() + imagination.observe(view, "policy", 0.05, generator).sum()
+        bodies = view.scene["robot"].data.body_com_vel_w.sum()
+        torch.autograd.grad(loss + bodies, values)
 
 
 def test_properties_are_those_of_the_rows(cfg):
