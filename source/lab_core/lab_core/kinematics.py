@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import torch
@@ -12,11 +13,11 @@ from torch import Tensor
 from lab_core.errors import LabError
 from lab_core.math import (
     com_lin_vel_from_link,
-    combine_frame_transforms,
     link_lin_vel_from_com,
+    matrix_from_quat,
     quat_apply,
-    quat_apply_inverse,
     quat_conjugate,
+    quat_mul,
 )
 from lab_core.names import match_names
 
@@ -116,9 +117,12 @@ class BodyStates:
 class ForwardKinematics:
     """Computes where bodies are and how they move, for any leading shape; differentiable to any order.
 
-    It goes from the root outwards, all bodies at the same distance from it at once: R = R_p A Exp(axis q) B^-1 with
-    the frames A and B of the joint in parent and body, and likewise with their origins. Velocities of origins add up
-    as w = w_p + a qd and v = v_p + w_p x (p - p_p) + a qd x (p - p_joint), with the axis a in the world.
+    In few operations, since torch launches each of them and rollouts do this in every step. Only orientations go from
+    the root outwards, all bodies at one distance from it at once: R = R_parent A Exp(axis q) B^-1 with the frames A and
+    B of the joint in parent and body. All else is a sum over the way from the root to the body: w = w_root + sum(a qd)
+    and v = v_root + w x p - sum(a qd x o), with axis a and origin o of each hinge on the way, p and o relative to the
+    root, all in the world; a slide adds a qd to v. There are no matrix products, which some settings of torch round to
+    10 bits.
 
     Attributes:
         tree: The robot.
@@ -142,14 +146,25 @@ class ForwardKinematics:
         if bodies is not None:
             chosen = match_names(bodies, tree.body_names, what="body", preserve_order=True)
         self.body_names = tuple(tree.body_names[body] for body in chosen)
+
+        def indices(values: Sequence[int]) -> Tensor:
+            return torch.tensor(values, dtype=torch.int64, device=device)
+
         levels = tree.levels(chosen)
         order = [body for level in levels for body in level]
-        above = [[-1], *levels] if not tree.free_root else levels
-        self._levels = [
-            _Level(tree, upper, lower, device, dtype) for upper, lower in zip(above, above[1:], strict=False)
+        ends = [0, *accumulate(len(level) for level in levels)]
+        self._levels = [slice(start, end) for start, end in pairwise(ends)]
+        self._parents_above = [
+            indices([above.index(tree.parents[body]) for body in level])
+            for above, level in zip([[-1], *levels], levels, strict=False)
         ]
-        self._places = torch.tensor([order.index(body) for body in chosen], device=device)
-        self._chosen = torch.tensor(chosen, device=device)
+        rows = [-1, *order]
+        self._parents = indices([rows.index(tree.parents[body]) for body in order])
+        self._places = indices([order.index(body) for body in chosen])
+        self._chosen = indices(chosen)
+        # The last column is that of bodies without a joint.
+        self._columns = indices([tree.body_joints[body] % (len(tree.joint_names) + 1) for body in order])
+        self._joints = _Joints(tree, order, device, dtype)
         self._com = torch.tensor(tree.centers_of_mass, dtype=dtype, device=device)
         self._world = torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], dtype=dtype, device=device)
 
@@ -160,14 +175,9 @@ class ForwardKinematics:
             joint_pos: (..., J) [rad or m].
             root_pose: (..., 7) link frame of a free root in the world; a held one needs none.
         """
-        joints = _with_none(joint_pos)
-        pos, quat = self._base_pose(joint_pos, root_pose)
-        found_pos, found_quat = ([pos], [quat]) if self.tree.free_root else ([], [])
-        for level in self._levels:
-            _, _, pos, quat = level.move(pos, quat, joints)
-            found_pos.append(pos)
-            found_quat.append(quat)
-        return torch.cat((self._choose(found_pos), self._choose(found_quat)), dim=-1)
+        base = self._base_pose(joint_pos, root_pose)
+        quat, _, pos = self._place(joint_pos, base)
+        return self._choose(torch.cat((base[..., :3] + pos, quat), dim=-1))
 
     def states(
         self,
@@ -188,100 +198,125 @@ class ForwardKinematics:
                 built.
         """
         com = self._com if body_com is None else body_com
-        joints, rates = _with_none(joint_pos), _with_none(joint_vel)
-        pos, quat = self._base_pose(joint_pos, root_pose)
-        lin, ang = self._base_vel(quat, root_com_vel, com)
-        found = [(pos, quat, lin, ang)] if self.tree.free_root else []
-        for level in self._levels:
-            parent_pos = level.of_parents(pos)
-            parent_lin, parent_ang = level.of_parents(lin), level.of_parents(ang)
-            joint_origin, joint_quat, pos, quat = level.move(pos, quat, joints)
-            slide, turn = level.rates(joint_quat, rates)
-            lin = parent_lin + torch.linalg.cross(parent_ang, pos - parent_pos)
-            lin = lin + slide + torch.linalg.cross(turn, pos - joint_origin)
-            ang = parent_ang + turn
-            found.append((pos, quat, lin, ang))
-        pos, quat, lin, ang = (self._choose(list(parts)) for parts in zip(*found, strict=True))
-        com_lin = com_lin_vel_from_link(lin, ang, quat, com.index_select(-2, self._chosen).expand_as(lin))
-        return BodyStates(
-            torch.cat((pos, quat), dim=-1), torch.cat((lin, ang), dim=-1), torch.cat((com_lin, ang), dim=-1)
-        )
+        base = self._base_pose(joint_pos, root_pose)
+        root_lin, root_ang = self._base_vel(base, root_com_vel, com)
+        quat, matrix, pos = self._place(joint_pos, base)
+        joints, rate = self._joints, self._of_bodies(joint_vel)
+        turn = _rotate(matrix, joints.turn_axes) * rate
+        slide = _rotate(matrix, joints.slide_axes) * rate
+        origin = pos + _rotate(matrix, joints.origins)
+        sums = self._sum_outwards(torch.cat((slide - torch.linalg.cross(turn, origin), turn), dim=-1))
+        ang = root_ang + sums[..., 3:]
+        lin = root_lin + torch.linalg.cross(ang, pos) + sums[..., :3]
+        found = self._choose(torch.cat((base[..., :3] + pos, quat, lin, ang), dim=-1))
+        pose, lin, ang = found.split((7, 3, 3), dim=-1)
+        com_lin = com_lin_vel_from_link(lin, ang, pose[..., 3:], com.index_select(-2, self._chosen).expand_as(lin))
+        return BodyStates(pose, found[..., 7:], torch.cat((com_lin, ang), dim=-1))
 
-    def _base_pose(self, joint_pos: Tensor, root_pose: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Pose (..., 1, 3 and 4) of what the first level hangs on: the free root, or the world."""
+    def _place(self, joint_pos: Tensor, base: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns of all bodies on the way, by levels: quaternions (..., n, 4), rotation matrices (..., n, 3, 3), and
+        positions (..., n, 3) relative to the base in the world."""
+        turns, steps = self._joints.move(self._of_bodies(joint_pos))
+        quats = [base[..., 3:]]
+        for level, parents in zip(self._levels, self._parents_above, strict=True):
+            quats.append(_rotate(turns[..., level, :, :], quats[-1].index_select(-2, parents)))
+        quat = torch.cat(quats, dim=-2)
+        matrix = matrix_from_quat(quat)
+        pos = self._sum_outwards(_rotate(matrix.index_select(-3, self._parents), steps))
+        return quat[..., 1:, :], matrix[..., 1:, :, :], pos
+
+    def _sum_outwards(self, values: Tensor) -> Tensor:
+        """Adds to the values (..., n, C) of each body those of all between it and the root, and the root's."""
+        sums = [values[..., self._levels[0], :]]
+        for level, parents in zip(self._levels[1:], self._parents_above[1:], strict=True):
+            sums.append(values[..., level, :] + sums[-1].index_select(-2, parents))
+        return torch.cat(sums, dim=-2)
+
+    def _of_bodies(self, joints: Tensor) -> Tensor:
+        """Numbers (..., n, 1) of each body's joint, out of those of the joints (..., J); 0 without one."""
+        return torch.nn.functional.pad(joints, (0, 1)).index_select(-1, self._columns).unsqueeze(-1)
+
+    def _base_pose(self, joint_pos: Tensor, root_pose: Tensor | None) -> Tensor:
+        """Pose (..., 1, 7) of what the root is placed in: its own frame if it is free, or the world."""
         if not self.tree.free_root:
             root_pose = self._world.expand(*joint_pos.shape[:-1], 7)
         elif root_pose is None:
             raise LabError(f"The root {self.tree.body_names[0]!r} is free: give its pose.")
-        return root_pose[..., None, :3], root_pose[..., None, 3:7]
+        return root_pose.unsqueeze(-2)
 
-    def _base_vel(self, quat: Tensor, root_com_vel: Tensor | None, com: Tensor) -> tuple[Tensor, Tensor]:
-        """Velocity (..., 1, 3 and 3) of the origin of what the first level hangs on."""
+    def _base_vel(self, base: Tensor, root_com_vel: Tensor | None, com: Tensor) -> tuple[Tensor, Tensor]:
+        """Velocity (..., 1, 3) of the origin of :meth:`_base_pose`, linear and angular."""
         if not self.tree.free_root:
-            still = torch.zeros_like(quat[..., :3])
+            still = torch.zeros_like(base[..., :3])
             return still, still
         if root_com_vel is None:
             raise LabError(f"The root {self.tree.body_names[0]!r} is free: give its velocity.")
-        lin, ang = root_com_vel[..., None, :3], root_com_vel[..., None, 3:6]
-        return link_lin_vel_from_com(lin, ang, quat, com[..., :1, :].expand_as(lin)), ang
+        lin, ang = root_com_vel.unsqueeze(-2).split(3, dim=-1)
+        return link_lin_vel_from_com(lin, ang, base[..., 3:], com[..., :1, :].expand_as(lin)), ang
 
-    def _choose(self, levels: list[Tensor]) -> Tensor:
-        return torch.cat(levels, dim=-2).index_select(-2, self._places)
+    def _choose(self, values: Tensor) -> Tensor:
+        return values.index_select(-2, self._places)
 
 
-class _Level:
-    """Bodies at one distance from the root, and how they hang on those of the level above."""
+class _Joints:
+    """How each of n bodies moves in its parent, as constants that the sine and cosine of half an angle multiply.
+
+    Attributes:
+        turn_axes: (n, 3) axis of a hinge in the frame of the body; 0 for other joints.
+        slide_axes: (n, 3) likewise of a slide.
+        origins: (n, 3) origin of the joint in the frame of the body [m].
+    """
 
     def __init__(
-        self,
-        tree: KinematicTree,
-        above: Sequence[int],
-        bodies: Sequence[int],
-        device: torch.device | str,
-        dtype: torch.dtype,
+        self, tree: KinematicTree, bodies: Sequence[int], device: torch.device | str, dtype: torch.dtype
     ) -> None:
         def tensor(rows: Sequence[Sequence[float]]) -> Tensor:
-            return torch.tensor(rows, dtype=dtype, device=device)
+            return torch.tensor(rows, dtype=torch.float64)
 
-        joints = [tree.body_joints[body] for body in bodies]
-        axes = {
-            kind: tensor(
-                [tree.joint_axes[j] if j != -1 and tree.joint_kinds[j] == kind else (0.0, 0.0, 0.0) for j in joints]
-            )
-            for kind in ("hinge", "slide")
-        }
-        self._parents = torch.tensor([above.index(tree.parents[body]) for body in bodies], device=device)
-        # The last column is that of bodies without a joint.
-        self._joints = torch.tensor([len(tree.joint_names) if j == -1 else j for j in joints], device=device)
-        self._turn_axis, self._slide_axis = axes["hinge"], axes["slide"]
-        self._half = 0.5 * (self._turn_axis != 0.0).any(dim=-1).to(dtype)
-        frame = tensor([tree.parent_frames[body] for body in bodies])
-        self._frame_pos, self._frame_quat = frame[:, :3], frame[:, 3:]
-        child = tensor([tree.child_frames[body] for body in bodies])
-        self._back_quat = quat_conjugate(child[:, 3:])
-        self._back_pos = -quat_apply_inverse(child[:, 3:], child[:, :3])
+        def of_kind(kind: JointKind) -> Tensor:
+            joints = [tree.body_joints[body] for body in bodies]
+            still = (0.0, 0.0, 0.0)
+            return tensor([tree.joint_axes[j] if j != -1 and tree.joint_kinds[j] == kind else still for j in joints])
 
-    def of_parents(self, values: Tensor) -> Tensor:
-        """Rows (..., n, C) of the parents, of those (..., m, C) of the level above."""
-        return values.index_select(-2, self._parents)
+        here = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+        above = tensor([here if body == 0 and tree.free_root else tree.parent_frames[body] for body in bodies])
+        child = tensor([here if body == 0 and tree.free_root else tree.child_frames[body] for body in bodies])
+        turn, slide, still = of_kind("hinge"), of_kind("slide"), tensor([[0.0]] * len(bodies))
+        frame, back = above[:, 3:], quat_conjugate(child[:, 3:])
+        arm = -quat_apply(back, child[:, :3])  # of the body in the frame that the joint moves
+        across = torch.linalg.cross(turn, arm)
 
-    def move(self, pos: Tensor, quat: Tensor, joints: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns position and quaternion (..., n, C) of the joints' frames in the bodies, then those of the bodies."""
-        angle = joints.index_select(-1, self._joints)
-        half = self._half * angle
-        turn = torch.cat((self._turn_axis * torch.sin(half).unsqueeze(-1), torch.cos(half).unsqueeze(-1)), dim=-1)
-        slide = self._slide_axis * angle.unsqueeze(-1)
-        frame = combine_frame_transforms(self.of_parents(pos), self.of_parents(quat), self._frame_pos, self._frame_quat)
-        joint = combine_frame_transforms(*frame, slide, turn)
-        return *joint, *combine_frame_transforms(*joint, self._back_pos, self._back_quat)
+        def constant(value: Tensor) -> Tensor:
+            return value.to(device=device, dtype=dtype)
 
-    def rates(self, joint_quat: Tensor, rates: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the linear and the angular velocity (..., n, 3) that the joints add, world frame."""
-        rate = rates.index_select(-1, self._joints).unsqueeze(-1)
-        # The axis is the same in both frames of a joint.
-        return quat_apply(joint_quat, self._slide_axis * rate), quat_apply(joint_quat, self._turn_axis * rate)
+        self.turn_axes = constant(quat_apply(child[:, 3:], turn))
+        self.slide_axes = constant(quat_apply(child[:, 3:], slide))
+        self.origins = constant(child[:, :3])
+        self._is_hinge = constant((turn != 0.0).any(dim=-1, keepdim=True).double())
+        self._turn_sine = constant(_right_factor(quat_mul(quat_mul(frame, torch.cat((turn, still), dim=-1)), back)))
+        self._turn_cosine = constant(_right_factor(quat_mul(frame, back)))
+        self._step = constant(above[:, :3] + quat_apply(frame, arm))
+        self._step_slide = constant(quat_apply(frame, slide))
+        self._step_sine = constant(2.0 * quat_apply(frame, across))
+        self._step_square = constant(2.0 * quat_apply(frame, torch.linalg.cross(turn, across)))
+
+    def move(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns for joint positions (..., n, 1) what the parent's quaternion is multiplied with (..., n, 4, 4), and
+        the body's origin in the parent's frame (..., n, 3) [m]."""
+        half = 0.5 * self._is_hinge * position
+        sine, cosine = torch.sin(half), torch.cos(half)
+        turns = self._turn_sine * sine.unsqueeze(-1) + self._turn_cosine * cosine.unsqueeze(-1)
+        # Rodrigues: sin q = 2 sin(q/2) cos(q/2), 1 - cos q = 2 sin(q/2)^2
+        turned = sine * (self._step_sine * cosine + self._step_square * sine)
+        return turns, self._step + self._step_slide * position + turned
 
 
-def _with_none(joints: Tensor) -> Tensor:
-    """Appends the column of bodies without a joint, zero."""
-    return torch.nn.functional.pad(joints, (0, 1))
+def _right_factor(quat: Tensor) -> Tensor:
+    """Matrices (..., 4, 4) that multiply a quaternion by ``quat`` (..., 4) from the right."""
+    units = torch.eye(4, dtype=quat.dtype)
+    return torch.stack([quat_mul(unit.expand_as(quat), quat) for unit in units], dim=-1)
+
+
+def _rotate(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Products (..., C) of matrices (..., C, D) and vectors (..., D), in full precision."""
+    return (matrix * vector.unsqueeze(-2)).sum(dim=-1)
