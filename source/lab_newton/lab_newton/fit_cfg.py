@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lab_core.errors import ConfigError
+from lab_core.sensors import GEOMETRY_SIZE
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -19,7 +20,7 @@ class FitCfg:
     network: str = "MLP"
     """One of :data:`lab_newton.nerd.NETWORKS`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the network, plain values."""
+    """Arguments of the network, plain values. ``contact_channels: 13`` lets it see contacts."""
     updates: int = 20_000
     """Updates of the whole fit, also when it is resumed."""
     batch_size: int = 1024
@@ -27,6 +28,9 @@ class FitCfg:
     horizon: int = 1
     """Physics steps that the model moves by itself in every window of training. 1: every step begins with a recorded
     state. More: it goes on from what it predicted, and learns not to drift."""
+    state_noise: float = 0.0
+    """Standard deviation of noise on poses and velocities that the network sees in training, as a share of their own.
+    It learns not to mind errors of that size, such as those that it makes itself. Efforts are told exactly."""
     learning_rate: float = 2e-3
     """Of AdamW, after the warm-up."""
     final_learning_rate: float = 2e-6
@@ -61,9 +65,21 @@ class FitCfg:
         for name in ("learning_rate", "max_grad_norm"):
             if not getattr(self, name) > 0.0 or math.isinf(getattr(self, name)):
                 raise ConfigError(f"fit.{name} must be positive, got {getattr(self, name)}.")
+        if not 0.0 <= self.state_noise < math.inf:
+            raise ConfigError(f"fit.state_noise must be at least 0 and finite, got {self.state_noise}.")
+        if self.options.get("contact_channels", 0) not in (0, GEOMETRY_SIZE):
+            raise ConfigError(
+                f"fit.options.contact_channels must be {GEOMETRY_SIZE}, the numbers of a contact, or 0 for a model "
+                f"that sees none; got {self.options['contact_channels']}."
+            )
         for name in ("holdout", "ema_decay"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ConfigError(f"fit.{name} must be at least 0 and less than 1, got {getattr(self, name)}.")
+
+    @property
+    def sees_contacts(self) -> bool:
+        """Whether the network looks at contacts, which recordings must then hold."""
+        return self.options.get("contact_channels", 0) > 0
 
     def learning_rate_at(self, update: int) -> float:
         """Returns the learning rate of update ``update``, counted from 0."""

@@ -4,13 +4,20 @@ from lab_core.datasets.errors import RecorderError
 from lab_core.recorder.config import RecorderCfg, RecorderTermCfg, RetentionCfg
 from lab_core.recorder.hooks import HookPart, RecorderHooks
 from lab_core.recorder.manager import RecorderManager
-from lab_core.recorder.presets import action_state_terms, physics_step_terms, task_terms, transition_terms
+from lab_core.recorder.presets import (
+    SUBSTEP_CONTACTS,
+    action_state_terms,
+    physics_step_terms,
+    task_terms,
+    transition_terms,
+)
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.sinks import EpisodeBatch, EpisodeCollector, EpisodeSink
-from lab_core.recorder.terms import SubstepContacts, SubstepEfforts, SubstepStates, sensor_values
+from lab_core.recorder.terms import SubstepContacts, SubstepEfforts, SubstepSensorValues, SubstepStates, sensor_values
 from lab_core.recorder.transition import MaskedRows, Transition, flatten
 
 __all__ = [
+    "SUBSTEP_CONTACTS",
     "EpisodeBatch",
     "EpisodeCollector",
     "EpisodeSink",
@@ -25,6 +32,7 @@ __all__ = [
     "RetentionCfg",
     "SubstepContacts",
     "SubstepEfforts",
+    "SubstepSensorValues",
     "SubstepStates",
     "Transition",
     "action_state_terms",

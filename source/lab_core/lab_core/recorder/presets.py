@@ -6,7 +6,10 @@ from typing import Any
 
 from lab_core.recorder import terms
 from lab_core.recorder.config import RecorderTermCfg
-from lab_core.sensors import ContactSensorCfg
+from lab_core.sensors import ContactSensorCfg, ContactSetCfg
+
+SUBSTEP_CONTACTS = "substep_contacts"
+"""Where :func:`physics_step_terms` puts contacts, below it ``<sensor>/tokens`` and ``<sensor>/excess``."""
 
 
 def action_state_terms() -> dict[str, RecorderTermCfg | None]:
@@ -38,13 +41,22 @@ def transition_terms() -> dict[str, RecorderTermCfg | None]:
 
 def physics_step_terms(env_cfg: Any = None) -> dict[str, RecorderTermCfg | None]:
     """Returns what learning from every physics step needs: the state that a step of the environment begins with, then
-    effort and state of each of its substeps; the same whatever the task."""
-    del env_cfg
-    return {
+    effort and state of each of its substeps, the contacts that it began with where the scene of ``env_cfg`` has contact
+    sets, and the conditions that the episode began with."""
+    recorded: dict[str, RecorderTermCfg | None] = {
+        "initial_conditions": RecorderTermCfg(func=terms.InitialConditions, phase="post_reset"),
         "pre_states": RecorderTermCfg(func=terms.scene_state, phase="pre_step"),
         "substep_efforts": RecorderTermCfg(func=terms.SubstepEfforts, phase="post_physics"),
         "substep_states": RecorderTermCfg(func=terms.SubstepStates, phase="post_physics"),
     }
+    for name, sensor in env_cfg.scene.sensors.items() if env_cfg is not None else ():
+        if isinstance(sensor, ContactSetCfg):
+            recorded[f"{SUBSTEP_CONTACTS}/{name}"] = RecorderTermCfg(
+                func=terms.SubstepSensorValues,
+                phase="post_physics",
+                params={"sensor": name, "fields": ("tokens", "excess")},
+            )
+    return recorded
 
 
 def task_terms(env_cfg: Any) -> dict[str, RecorderTermCfg | None]:

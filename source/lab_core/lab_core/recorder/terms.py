@@ -133,6 +133,21 @@ class SubstepContacts(ManagerTermBase):
         return self._trace
 
 
+class SubstepSensorValues(ManagerTermBase):
+    """``post_physics``: chosen measurements (N, K, ...) of a sensor in each of the K substeps, of those that its data
+    call ``traceable``; a contact set's are the contacts that the substep began with."""
+
+    capturable = True
+
+    def __init__(self, cfg: RecorderTermCfg, env: Env) -> None:
+        super().__init__(cfg, env)
+        sensor, substeps = cfg.params["sensor"], env.cfg.decimation
+        self._traces = {field: env.physics.trace(sensor, field, substeps) for field in cfg.params["fields"]}
+
+    def __call__(self, env: Env, sensor: str, fields: tuple[str, ...]) -> Values:
+        return self._traces
+
+
 # After the step -------------------------------------------------------------------------------------------------------
 
 

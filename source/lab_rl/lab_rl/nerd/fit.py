@@ -82,7 +82,7 @@ def load_fit_data(sources: Sequence[RecordedDataset], cfg: FitCfg) -> FitData:
     """
     teacher = find_teacher(sources)
     layout = teacher.layout
-    steps = read_physics_steps(sources, teacher.entity, layout.joint_names, layout.floating)
+    steps = read_physics_steps(sources, teacher.entity, layout.joint_names, layout.floating, cfg.sees_contacts)
     held_out = held_out_rows(steps, cfg.holdout, cfg.seed)
     return FitData(teacher, steps.select(~held_out), steps.select(held_out), describe_sources(sources))
 
@@ -131,7 +131,9 @@ class Fit:
         self.cfg, self.data, self.run = cfg, data, run
         self.processes = processes or Processes()
         torch.manual_seed(cfg.seed)
-        model = NeRDModel(data.teacher.layout, cfg.network, cfg.options)
+        model = NeRDModel(
+            data.teacher.layout, cfg.network, cfg.options, data.teacher.search if cfg.sees_contacts else None
+        )
         pose_scale = prepare_model(model, data.train)
         stored = None if checkpoint is None else self._load(checkpoint, model)
         if stored is not None:
@@ -152,9 +154,13 @@ class Fit:
         data, network = self.data, self.trainer.model.network
         size = sum(parameter.numel() for parameter in network.parameters())
         regimes = ", ".join(data.train.regimes)
+        seen, left_out = data.train.contact_valid, data.train.incomplete
+        contacts = "" if seen is None else f", with up to {seen.shape[1]} contacts"
+        notice = f"; {left_out:,} more are left out, because some of their contacts found no place" if left_out else ""
         return (
             f"{data.teacher.task}: {self.cfg.network} with {size:,} weights, {len(data.train):,} steps of "
             f"{data.teacher.layout.dt * 1000:g} ms ({regimes}) to train on, {len(data.held_out):,} held out"
+            f"{contacts}{notice}"
         )
 
     def run_all(self, console: Console, show: Callable[[int, str], None]) -> FitResult:
@@ -235,6 +241,7 @@ class Fit:
             "fit": asdict(self.cfg),
             "updates": self.trainer.update_count,
             "transitions": len(self.data.train),
+            "incomplete": self.data.train.incomplete,
             "sources": self.data.sources,
             "pose_scale": self._pose_scale.tolist(),
             "held_out": {error.name: error.all_channels, "velocity": error.velocity, "steps": error.count},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from lab_newton.nerd import NeRDModel, Normaliser
 from lab_rl.nerd.physics_steps import PhysicsSteps
 from lab_rl.nerd.windows import window_starts
 
-_ROWS_AT_ONCE = 16_384
+_FRAMES_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class OneStepError:
         return _mean(list(self.velocities.values()))
 
     @property
+    def velocity_rmse(self) -> float:
+        """Root of :attr:`velocity`: in standard deviations of a change of velocity."""
+        return math.sqrt(self.velocity)
+
+    @property
     def name(self) -> str:
         """What to call :attr:`all_channels` where it is compared."""
         return f"nmse[{self.scale}]"
@@ -60,19 +66,26 @@ class OneStepEvaluator:
     def __init__(self, steps: PhysicsSteps, context: int, pose_scale: Tensor) -> None:
         self._steps = steps
         self._starts = window_starts(steps, context)
+        self._rows_at_once = max(_FRAMES_AT_ONCE // context, 1)
         self._offsets = torch.arange(context, device=steps.q.device)
         self._pose_scale = pose_scale
 
     @torch.no_grad()
-    def __call__(self, model: NeRDModel, regime: str | None = None) -> OneStepError:
-        """Returns the errors of ``model`` over all steps, or those of one regime; NaN where it has none."""
+    def __call__(self, model: NeRDModel, regime: str | None = None, contacts_removed: bool = False) -> OneStepError:
+        """Returns the errors of ``model`` over all steps, or those of one regime; NaN where it has none.
+
+        Args:
+            model: The model.
+            regime: Label of the steps; None: all.
+            contacts_removed: Show it no contact at all, to see what it makes of them.
+        """
         steps, starts = self._steps, self._starts
         if regime is not None:
             starts = starts[steps.regime[starts] == steps.regimes.index(regime)]
         names = model.representation
         sums = torch.zeros(2, model.layout.num_velocities, dtype=torch.float64, device=starts.device)
-        for chunk in starts.split(_ROWS_AT_ONCE):
-            sums += self._squared(model, chunk[:, None] + self._offsets).sum(dim=1)
+        for chunk in starts.split(self._rows_at_once):
+            sums += self._squared(model, chunk[:, None] + self._offsets, contacts_removed).sum(dim=1)
         poses, velocities = (sums / len(starts)).tolist()
         return OneStepError(
             scale=scale_name(model, self._pose_scale),
@@ -81,10 +94,13 @@ class OneStepEvaluator:
             velocities=dict(zip(names.change_names, velocities, strict=True)),
         )
 
-    def _squared(self, model: NeRDModel, rows: Tensor) -> Tensor:
+    def _squared(self, model: NeRDModel, rows: Tensor, contacts_removed: bool) -> Tensor:
         """Returns (2, B, V): squared errors of poses and velocities."""
         steps, representation = self._steps, model.representation
-        change = model.predict(representation.features(steps.q[rows], steps.qd[rows], steps.effort[rows]))
+        contacts = steps.contacts(rows) if model.network.contact_channels else None
+        if contacts is not None and contacts_removed:
+            contacts = contacts._replace(valid=torch.zeros_like(contacts.valid))
+        change = model.predict(representation.features(steps.q[rows], steps.qd[rows], steps.effort[rows]), contacts)
         last = rows[:, -1]
         q, qd = steps.q[last], steps.qd[last]
         q_next, _ = representation.apply_change(q, qd, change)

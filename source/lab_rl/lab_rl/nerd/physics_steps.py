@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from lab_core.datasets import DatasetError, RecordedDataset
+from lab_newton.nerd import Contacts
+from lab_rl.nerd.step_contacts import COLUMNS, check_contacts, pad_and_join, read_contacts
 
 _STATES = ("root_pose", "root_velocity", "joint_position", "joint_velocity")
 
@@ -42,6 +44,16 @@ class PhysicsSteps:
     """(R,) index into :attr:`regimes`."""
     regimes: tuple[str, ...]
     """Labels of the recordings."""
+    contact_geometry: Tensor | None = None
+    """(R, K, 13) contacts at the beginning, see :class:`lab_core.sensors.ContactSetData`; None where none were read."""
+    contact_owner: Tensor | None = None
+    """(R, K) uint8, the part that feels each, counted as in :attr:`lab_newton.nerd.Representation.feature_owners`."""
+    contact_valid: Tensor | None = None
+    """(R, K) bool, where there is one; K is the most that a step has."""
+    origin: Tensor | None = None
+    """(R, 3) origin of the environment [m], world frame; read with contacts, which depend on the ground there."""
+    incomplete: int = 0
+    """Steps that were left out when this was read, because some of their contacts had found no place."""
 
     def __len__(self) -> int:
         return len(self.q)
@@ -54,17 +66,28 @@ class PhysicsSteps:
     def to(self, device: torch.device | str) -> PhysicsSteps:
         """Returns the same steps in the memory of ``device``."""
         moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return PhysicsSteps(**moved, regimes=self.regimes)
+        return replace(self, **moved)
+
+    def contacts(self, rows: Tensor) -> Contacts | None:
+        """Returns the contacts at the beginning of steps ``rows`` (...), each of shape (..., K, ...); None where none
+        were read."""
+        if self.contact_geometry is None or self.contact_owner is None or self.contact_valid is None:
+            return None
+        return Contacts(self.contact_geometry[rows], self.contact_owner[rows], self.contact_valid[rows])
 
     def select(self, rows: Tensor) -> PhysicsSteps:
         """Returns the rows of a mask (R,) bool, which keeps or drops whole episodes."""
         chosen = {name: value[rows] for name, value in vars(self).items() if isinstance(value, Tensor)}
         chosen["episode"] = torch.unique_consecutive(chosen["episode"], return_inverse=True)[1]
-        return PhysicsSteps(**chosen, regimes=self.regimes)
+        return replace(self, **chosen)
 
 
 def read_physics_steps(
-    sources: Sequence[RecordedDataset], entity: str, joint_names: Sequence[str], floating: bool
+    sources: Sequence[RecordedDataset],
+    entity: str,
+    joint_names: Sequence[str],
+    floating: bool,
+    with_contacts: bool = False,
 ) -> PhysicsSteps:
     """Reads recordings made with :func:`lab_core.recorder.physics_step_terms`.
 
@@ -73,32 +96,42 @@ def read_physics_steps(
         entity: Its name in the scene.
         joint_names: Its joints in the order in which they are wanted.
         floating: Whether its root is free.
+        with_contacts: Read contacts too. Steps in which some of them found no place are left out.
 
     Raises:
         DatasetError: a recording lacks these values, or is of other joints.
     """
     parts: list[dict[str, np.ndarray]] = []
+    incomplete = 0
     episodes, regimes, labels = [], [], []
     for source in sources:
         _check(source, entity, joint_names)
+        if with_contacts:
+            check_contacts(source)
         for index, info in enumerate(source.infos):
             label = info.label or "unlabelled"
             if label not in labels:
                 labels.append(label)
             part = _read_episode(source, index, entity, floating)
+            if with_contacts:
+                part |= read_contacts(source, index, len(part["q"]), num_parts=len(joint_names) + floating)
+                incomplete += _leave_out_incomplete(part)
             if not len(part["q"]):
                 continue
             regimes.append(np.full(len(part["q"]), labels.index(label)))
             episodes.append(np.full(len(part["q"]), len(parts)))
             parts.append(part)
     if not parts:
-        raise DatasetError(f"{', '.join(str(source.path) for source in sources)}: no step that could be learned from.")
-    columns: dict[str, Any] = {
-        name: torch.from_numpy(np.concatenate([part[name] for part in parts])) for name in parts[0]
-    }
+        paths = ", ".join(str(source.path) for source in sources)
+        why = f": {incomplete} have more contacts than the sensor has places; raise its capacity" if incomplete else ""
+        raise DatasetError(f"{paths}: no step that could be learned from{why}.")
+    columns: dict[str, Any] = {}
+    for name in list(parts[0]):
+        join = pad_and_join if name in COLUMNS else np.concatenate
+        columns[name] = torch.from_numpy(join([part.pop(name) for part in parts]))  # frees what has been joined
     columns["episode"] = torch.from_numpy(np.concatenate(episodes))
     columns["regime"] = torch.from_numpy(np.concatenate(regimes))
-    return PhysicsSteps(**columns, regimes=tuple(labels))
+    return PhysicsSteps(**columns, regimes=tuple(labels), incomplete=incomplete)
 
 
 def _read_episode(source: RecordedDataset, index: int, entity: str, floating: bool) -> dict[str, np.ndarray]:
@@ -134,6 +167,15 @@ def _joins(rows: dict[str, np.ndarray]) -> np.ndarray:
         same = (rows[begin][1:].view(np.int32) == rows[end][:-1].view(np.int32)).all(axis=-1)
         joins[:-1] = same if begin == "q" else joins[:-1] & same
     return joins
+
+
+def _leave_out_incomplete(part: dict[str, np.ndarray]) -> int:
+    """Removes the steps of an episode that are not ``complete``, and that column; returns how many there were."""
+    complete = part.pop("complete")
+    part["joins"][:-1] &= complete[1:]
+    for name in part:
+        part[name] = part[name][complete]
+    return int((~complete).sum())
 
 
 def _check(source: RecordedDataset, entity: str, joint_names: Sequence[str]) -> None:

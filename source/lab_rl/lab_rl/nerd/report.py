@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lab_newton.nerd import ModelDescription, NeRDModel
 from lab_rl.nerd.metrics import OneStepError, check_comparable
+from lab_rl.nerd.replays import ReplayErrors
 from lab_rl.nerd.returns import Returns
 from lab_rl.nerd.rollouts import RolloutErrors
 from lab_rl.runs.files import write_file
@@ -48,6 +49,21 @@ def describe_one_step(errors: Mapping[str, OneStepError], note: str) -> list[str
     return lines
 
 
+def describe_removed_contacts(errors: Mapping[str, tuple[OneStepError, OneStepError]]) -> list[str]:
+    """Returns a table, a row per regime, of errors ``(with, without)`` contacts."""
+    check_comparable({f"{name} {place}": error for name, pair in errors.items() for place, error in enumerate(pair)})
+    lines = ["", "## One step without contacts", ""]
+    lines += [
+        "RMSE of changes of velocity, in their standard deviations, with the contacts that there were and with none.",
+        "",
+    ]
+    lines += ["| regime | with | without | ratio |", "|---|---|---|---|"]
+    for name, (seen, removed) in errors.items():
+        a, b = seen.velocity_rmse, removed.velocity_rmse
+        lines.append(f"| {name} | {a:.3g} | {b:.3g} | {b / a if a else float('inf'):.3g} |")
+    return lines
+
+
 def describe_rollouts(errors: RolloutErrors, seconds: Sequence[float], num_envs: int, picture: str) -> list[str]:
     """Returns a table of errors of free rollouts."""
     lines = ["", f"## Free rollouts without an action, {num_envs} environments", ""]
@@ -58,6 +74,28 @@ def describe_rollouts(errors: RolloutErrors, seconds: Sequence[float], num_envs:
         cells = (f"{over[name]:.3g} (at the end {end[name]:.3g})" for name in errors.channels)
         lines.append(f"| {time:.4g} s | " + " | ".join(cells) + " |")
     return [*lines, "", f"![Errors over time]({picture})"]
+
+
+def describe_replays(errors: ReplayErrors) -> list[str]:
+    """Returns a table of errors of rollouts beside recordings, a row per regime and time."""
+    lines = ["", "## Free rollouts beside recordings", ""]
+    lines += [
+        "RMSE at a time after a recorded state, with the recorded efforts and contacts that the model finds itself. "
+        "Worlds that left the numbers are counted, and not in the mean.",
+        "",
+    ]
+    lines += ["| regime | time | root position [m] | root angle [rad] | joints [rad or m] | rollouts | left |"]
+    lines += ["|---|---|---|---|---|---|---|"]
+    for regime in errors.regimes:
+        for time in errors.times:
+            figure = errors.at(regime, time)
+            cells = (figure.root_position, figure.root_angle, figure.joints)
+            lines.append(
+                f"| {regime} | {time:.4g} s | "
+                + " | ".join(f"{value:.3g}" for value in cells)
+                + f" | {figure.count} | {figure.diverged} |"
+            )
+    return lines
 
 
 def describe_returns(returns: Returns, run: Path) -> list[str]:

@@ -11,7 +11,9 @@ from lab_core.datasets import DatasetError, RecordedDataset
 from lab_core.envs import make_env
 from lab_core.physics import differences
 from lab_core.scene import Articulation, actuated_joints
+from lab_core.sensors import ContactSetCfg
 from lab_newton.backend import NewtonBackend
+from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd import RobotLayout
 
 
@@ -23,6 +25,13 @@ class Teacher:
     entity: str
     layout: RobotLayout
     fingerprint: dict[str, Any]
+    cfg: Any = None
+    """Configuration of its environment, as recorded."""
+
+    @property
+    def search(self) -> ContactSearch | None:
+        """Which contacts were recorded; None where none were."""
+        return _search(self.cfg)
 
 
 def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
@@ -47,6 +56,7 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
         fingerprint = env.physics.fingerprint()
         for source in sources:
             _check(source, fingerprint)
+            _check_search(source, _search(cfg))
         robot = env.scene[entities[0]]
         if not isinstance(robot, Articulation):
             raise DatasetError(f"{first.path} holds the {robot.kind} {robot.name!r}; a model learns an articulation.")
@@ -56,7 +66,20 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
     finally:
         env.close()
     task = str(first.parsed_attribute("env_args", {}).get("env_name", ""))
-    return Teacher(task, entities[0], layout, fingerprint)
+    return Teacher(task, entities[0], layout, fingerprint, cfg)
+
+
+def _search(cfg: Any) -> ContactSearch | None:
+    sensors = [] if cfg is None else [value for value in cfg.scene.sensors.values() if isinstance(value, ContactSetCfg)]
+    return ContactSearch(sensors[0].distance, sensors[0].capacity) if sensors else None
+
+
+def _check_search(source: RecordedDataset, expected: ContactSearch | None) -> None:
+    found = _search(parse_yaml(source.config, f"configuration in {source.path}")) if source.config else None
+    distances = [None if search is None else search.distance for search in (found, expected)]
+    if distances[0] != distances[1]:
+        told = ["no contacts" if distance is None else f"contacts up to {distance:g} m" for distance in distances]
+        raise DatasetError(f"{source.path} holds {told[0]}, the first recording {told[1]}; a model sees one kind.")
 
 
 def _check(source: RecordedDataset, fingerprint: dict[str, Any]) -> None:

@@ -47,6 +47,9 @@ class Trainer:
         self._pose_scale = pose_scale
         self._context = model.network.context
         self.sampler = WindowSampler(steps, self._context + cfg.horizon - 1, cfg.seed + 1 + self.processes.rank)
+        known = [kind == "effort" for kind in model.representation.feature_kinds]
+        noise = cfg.state_noise * model.inputs.std.to(steps.q.device)
+        self._noise = noise.masked_fill(torch.tensor(known, device=steps.q.device), 0.0)
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=cfg.learning_rate, weight_decay=cfg.weight_decay, betas=(0.9, 0.99)
@@ -83,14 +86,20 @@ class Trainer:
         return loss
 
     def squared_errors(self, rows: Tensor) -> Tensor:
-        """Returns squared errors on the common scale, of every step predicted in windows ``rows`` (B, length)."""
+        """Returns squared errors on the common scale, of every step predicted in windows ``rows`` (B, length).
+
+        Beyond the first ones, steps begin where the model is, with the contacts that its teacher had then: their
+        geometry stays as it was recorded, in the frame of the root. That is exact where the root drifts along a plane
+        or turns on it; else it is off by as much as the drift, which is small over a window, and gaps that the drift
+        itself opens or closes are not seen.
+        """
         steps, model, context = self._steps, self.model, self._context
         representation = model.representation
         q, qd, effort, qd_next = (value[rows] for value in (steps.q, steps.qd, steps.effort, steps.qd_next))
         first = slice(0, context)
-        features = representation.features(q[:, first], qd[:, first], effort[:, first])
+        features = self._with_noise(representation.features(q[:, first], qd[:, first], effort[:, first]))
         with self._autocast():
-            outputs = model(features)
+            outputs = model(features, steps.contacts(rows[:, first]))
         target = model.changes(representation.velocity_change(q[:, first], qd[:, first], qd_next[:, first]))
         errors = [(outputs.float() - target).square().reshape(-1)]
         frames, outputs = features, outputs[:, -1]
@@ -99,7 +108,7 @@ class Trainer:
             here, speed = representation.apply_change(here, speed, model.changes.inverse(outputs.float()))
             frames = torch.cat((frames[:, 1:], representation.features(here, speed, effort[:, step])[:, None]), dim=1)
             with self._autocast():
-                outputs = model(frames)[:, -1]
+                outputs = model(frames, steps.contacts(rows[:, step - context + 1 : step + 1]))[:, -1]
             # Where the recording went from where the model is: what would bring it back.
             change = representation.velocity_change(here, speed, qd_next[:, step])
             off = representation.pose_change(q[:, step], here) / self._pose_scale
@@ -124,6 +133,11 @@ class Trainer:
         self._optimizer.load_state_dict(state["optimizer"])
         self._scaler.load_state_dict(state["scaler"])
 
+    def _with_noise(self, features: Tensor) -> Tensor:
+        if not self.cfg.state_noise:
+            return features
+        return features + self._noise * self.sampler.normal(features.shape)
+
     def _autocast(self) -> torch.autocast:
         dtype = _AUTOCAST.get(self.cfg.precision)
         return torch.autocast(self._device.type, dtype or torch.bfloat16, enabled=dtype is not None)
@@ -140,9 +154,15 @@ def prepare_model(model: NeRDModel, steps: PhysicsSteps) -> Tensor:
     """Fits the normalisers of ``model`` to ``steps`` and returns the scale (V,) of changes of pose.
 
     Raises:
-        LabError: the poses do not follow from the velocities as the model takes for granted.
+        LabError: the poses do not follow from the velocities as the model takes for granted, or a model that is to see
+            contacts is shown none.
     """
     representation = model.representation
+    if model.contacts is not None:
+        geometry, valid = steps.contact_geometry, steps.contact_valid
+        if geometry is None or valid is None or not valid.any():
+            raise LabError("The model is to see contacts, and there is not one in the steps to train on.")
+        model.contacts.fit(geometry[valid])
     model.inputs.fit(representation.features(steps.q, steps.qd, steps.effort))
     model.changes.fit(representation.velocity_change(steps.q, steps.qd, steps.qd_next))
     poses = type(model.changes)(model.layout.num_velocities)

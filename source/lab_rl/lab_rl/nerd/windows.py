@@ -47,6 +47,10 @@ class WindowSampler:
         chosen = torch.randint(len(self.starts), (count,), generator=self._generator, device=self.starts.device)
         return self.starts[chosen][:, None] + self._offsets
 
+    def normal(self, shape: torch.Size) -> Tensor:
+        """Returns numbers of ``shape`` from a standard normal distribution, out of the same stream."""
+        return torch.randn(shape, generator=self._generator, device=self.starts.device)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Returns where the stream is."""
         return {"generator": self._generator.get_state()}

@@ -64,8 +64,9 @@ def main(argv: Sequence[str]) -> int:
     output.mkdir(parents=True, exist_ok=True)
     lines = report.describe_model(model, known)
     if args.data:
-        lines += _one_step(model, known, args)
-    lines += _rollouts(model, known, path, args, output)
+        lines += _on_recordings(model, known, path, args)
+    if not model.network.contact_channels:
+        lines += _rollouts(model, known, path, args, output)
     if args.policy is not None:
         lines += _returns(path, args)
     text = "\n".join(lines) + "\n"
@@ -75,7 +76,8 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _one_step(model: NeRDModel, known: ModelDescription, args: EvalOptions) -> list[str]:
+def _on_recordings(model: NeRDModel, known: ModelDescription, path: Path, args: EvalOptions) -> list[str]:
+    """One step of everything recorded, and rollouts beside it."""
     import torch
 
     from lab_core.datasets import RecordedDataset
@@ -84,12 +86,14 @@ def _one_step(model: NeRDModel, known: ModelDescription, args: EvalOptions) -> l
     from lab_rl.nerd.fit import held_out_rows
     from lab_rl.nerd.metrics import OneStepEvaluator
     from lab_rl.nerd.physics_steps import describe_sources, read_physics_steps
+    from lab_rl.nerd.replays import recorded_rollouts
     from lab_rl.nerd.teacher import find_teacher
 
     sources = [RecordedDataset(path) for path in args.data]
     teacher = find_teacher(sources)
     check_fingerprint("The model", known.fingerprint, teacher.fingerprint)
-    steps = read_physics_steps(sources, teacher.entity, teacher.layout.joint_names, teacher.layout.floating)
+    layout, sees_contacts = teacher.layout, model.network.contact_channels > 0
+    steps = read_physics_steps(sources, teacher.entity, layout.joint_names, layout.floating, sees_contacts)
     fitted = [source["sha256"] for source in known.extra["sources"]]
     given = [source["sha256"] for source in describe_sources(sources)]
     if fitted == given:
@@ -104,10 +108,28 @@ def _one_step(model: NeRDModel, known: ModelDescription, args: EvalOptions) -> l
     evaluate = OneStepEvaluator(
         steps.to(device), model.network.context, torch.tensor(known.extra["pose_scale"], device=device)
     )
-    errors = {"all": evaluate(model)}
-    if len(steps.regimes) > 1:
-        errors |= {regime: evaluate(model, regime) for regime in steps.regimes}
-    return report.describe_one_step(errors, note)
+    if steps.incomplete:
+        note += f" {steps.incomplete} recorded steps are left out: some of their contacts had found no place."
+    regimes = {"all": None} | ({name: name for name in steps.regimes} if len(steps.regimes) > 1 else {})
+    errors = {name: evaluate(model, regime) for name, regime in regimes.items()}
+    lines = report.describe_one_step(errors, note)
+    if sees_contacts:
+        removed = {name: evaluate(model, regime, contacts_removed=True) for name, regime in regimes.items()}
+        lines += report.describe_removed_contacts({name: (errors[name], removed[name]) for name in regimes})
+    if layout.floating:
+        replays = recorded_rollouts(
+            teacher.cfg,
+            path,
+            steps,
+            layout,
+            teacher.entity,
+            sorted(args.seconds),
+            args.num_envs,
+            str(device),
+            args.seed,
+        )
+        lines += report.describe_replays(replays)
+    return lines
 
 
 def _rollouts(model: NeRDModel, known: ModelDescription, path: Path, args: EvalOptions, output: Path) -> list[str]:
