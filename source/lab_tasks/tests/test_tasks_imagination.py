@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from lab_core.envs import ManagerBasedRLEnv, ManagerBasedRLEnvCfg
+from lab_core.envs import ManagerBasedRLEnv, ManagerBasedRLEnvCfg, make_env
 from lab_core.imagination import ArticulationState, Imagination, ImaginationError
 from lab_core.managers import RewardTermCfg, SceneEntityCfg, declare
 from lab_core.scene import Role
@@ -145,3 +145,21 @@ def test_gradients_are_right_and_finite(task):
         for gradient in torch.autograd.grad((reward.sum(), observed.sum()), inputs, allow_unused=True):
             assert gradient is None or gradient.isfinite().all()
         assert torch.autograd.gradcheck(evaluate, inputs, atol=1e-4, rtol=1e-3)
+
+
+def test_every_front_end_has_the_same_terms():
+    cfg = cartpole_env_cfg()
+    cfg.scene.num_envs, cfg.seed = N, 1
+    values, states = {}, {}
+    for frontend in ("torch", "warp"):
+        env = make_env(cfg, frontend=frontend)
+        assert isinstance(env, ManagerBasedRLEnv)
+        env.reset()
+        states = states or read(env)  # their random draws differ
+        imagination, action = Imagination(env), torch.full((N, 1), 0.5)
+        view = imagination.view(
+            states, torch.arange(N), action=action, prev_action=action, episode_length=env.episode_length_buf
+        )
+        values[frontend] = (imagination.reward(view), imagination.observe(view, "policy"), imagination.terminated(view))
+        env.close()
+    torch.testing.assert_close(values["warp"], values["torch"], atol=1e-6, rtol=0.0)

@@ -21,7 +21,9 @@ from lab_core.managers import (
     ManagerTermBase,
     ObservationGroupCfg,
     ObservationTermCfg,
+    RewardManager,
     RewardTermCfg,
+    TermError,
     TerminationTermCfg,
     UnknownTermError,
     declare,
@@ -225,6 +227,40 @@ def has_no_rows(env) -> torch.Tensor:
 class Memory(ManagerTermBase):
     def __call__(self, env) -> torch.Tensor:
         return torch.zeros(env.num_envs)
+
+
+class Declared(ManagerTermBase):
+    differentiable = True
+
+    def __call__(self, env, factor: float) -> torch.Tensor:
+        return factor * env.scene["robot"].data.joint_pos[:, 0]
+
+
+def test_classes_that_declare_it_take_part(cfg):
+    cfg.rewards = {"extra": RewardTermCfg(func=Declared, weight=2.0, params={"factor": 3.0})}
+    imagination = Imagination(cfg.build())
+    values = random_values()
+    torch.testing.assert_close(imagination.reward_terms(view_of(imagination, *values))["extra"], 6.0 * values[0][:, 0])
+
+
+def test_a_class_that_another_one_stands_for_is_refused(cfg):
+    class Replacing(RewardManager):
+        def _term_class(self, cfg):
+            return Memory
+
+    env = cfg.build()
+    manager = Replacing({"extra": RewardTermCfg(func=Declared, params={"factor": 3.0})}, env)
+    with pytest.raises(TermError, match="reward term 'extra': Memory runs here, in place of Declared"):
+        manager.call_for("extra", env)
+
+
+def test_groups_may_stay_apart(cfg):
+    cfg.observations["policy"].concatenate_terms = False
+    imagination = Imagination(cfg.build())
+    values = random_values()
+    observed = imagination.observe(view_of(imagination, *values), "policy")
+    assert list(observed) == ["joint_pos_rel", "joint_vel_rel", "actions", "velocity"]
+    torch.testing.assert_close(observed["actions"], 0.5 * values[2])
 
 
 @pytest.mark.parametrize(
