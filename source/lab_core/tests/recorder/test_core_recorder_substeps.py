@@ -11,7 +11,8 @@ from lab_core.datasets import Episode
 from lab_core.envs import ManagerBasedRLEnv
 from lab_core.errors import LabError
 from lab_core.recorder import EpisodeCollector, RecorderCfg, RecorderManager, RecorderTermCfg, terms
-from lab_core.recorder.presets import transition_terms
+from lab_core.recorder.presets import physics_step_terms, transition_terms
+from lab_core.sensors import ContactSensorCfg, ContactSetCfg
 from lab_core.testing.analytic import AnalyticCartpoleBackend
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
@@ -121,6 +122,27 @@ def test_post_physics_is_between_the_physics_and_the_counters():
         assert torch.equal(before, physics) and torch.equal(physics + 1, after)
         before, physics, after = (episode.steps[f"{phase}_state/articulation/robot/joint_position"] for phase in phases)
         assert not torch.equal(before, physics) and torch.equal(physics, after)
+
+
+def test_physics_steps_hold_the_contacts_of_contact_sets():
+    cfg = analytic_cartpole_env_cfg(2)
+    assert not [key for key in physics_step_terms(cfg) if key.startswith("substep_contacts")]
+    cfg.scene.sensors = {"near": ContactSetCfg(), "forces": ContactSensorCfg()}
+    recorded = physics_step_terms(cfg)
+    assert [key for key in recorded if key.startswith("substep_contacts")] == ["substep_contacts/near"]
+    assert recorded["substep_contacts/near"].params == {"sensor": "near", "fields": ("tokens", "excess")}
+
+
+def test_chosen_measurements_of_a_sensor_are_traced_by_name(monkeypatch):
+    asked = []
+    env, _ = make({})
+    monkeypatch.setattr(env.physics, "trace", lambda *trace: asked.append(trace) or torch.full((8, 2), 3.0))
+    params = {"sensor": "near", "fields": ("tokens", "excess")}
+    term = terms.SubstepSensorValues(
+        RecorderTermCfg(func=terms.SubstepSensorValues, phase="post_physics", params=params), env
+    )
+    assert {name: value.shape for name, value in term(env, **params).items()} == dict.fromkeys(params["fields"], (8, 2))
+    assert asked == [("near", "tokens", 2), ("near", "excess", 2)]
 
 
 @pytest.mark.parametrize(

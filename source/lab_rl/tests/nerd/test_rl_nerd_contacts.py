@@ -12,6 +12,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from lab_core.cli import main
 from lab_core.datasets import DatasetCfg, DatasetError, RecordedDataset
 from lab_core.errors import ConfigError, LabError
 from lab_core.recorder import RecorderCfg, RecorderManager, physics_step_terms
@@ -258,6 +259,15 @@ def test_rollouts_find_contacts_themselves_and_begin_like_one_step(fitted, data)
     assert first.count == last.count == 4 and last.diverged == 0
     assert 0.0 < first.root_position < last.root_position and first.joints < last.joints
     assert len(describe_replays(errors)) == 7 + 2 * 2
+
+
+def test_a_report_tells_regimes_contacts_and_rollouts(fitted, sources, tmp_path, capsys):
+    command = ["nerd", "eval", str(fitted.run.path), "--num-envs", "4", "--device", "cpu", "--output", str(tmp_path)]
+    assert main(command) == 1 and "sees contacts, and is measured beside recordings" in capsys.readouterr().err
+    assert main([*command, "--seconds", "0.05", "0.1", "--data", *(str(source.path) for source in sources)]) == 0
+    report = (tmp_path / "report.md").read_text()
+    assert "held out" in report and "| channel | all | exploring | resting |" in report
+    assert "## One step without contacts" in report and "| resting | 0.1 s |" in report
 
 
 def test_the_evaluator_ignores_contacts_that_a_model_does_not_see(data):

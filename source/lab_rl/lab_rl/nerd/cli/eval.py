@@ -60,6 +60,8 @@ def main(argv: Sequence[str]) -> int:
     path = path / MODEL_FILE if path.is_dir() else path
     device = resolve_device(args.device)
     model, known = load_model(path, device)
+    if model.network.contact_channels and not args.data and args.policy is None:
+        raise LabError(f"{path} sees contacts, and is measured beside recordings: give some with --data.")
     output = args.output or path.parent
     output.mkdir(parents=True, exist_ok=True)
     lines = report.describe_model(model, known)
