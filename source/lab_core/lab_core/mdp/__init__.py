@@ -34,6 +34,7 @@ from lab_core.mdp.events import (
     push_by_setting_velocity,
     reset_joints_by_offset,
     reset_joints_by_scale,
+    reset_root_above_ground,
     reset_root_state_uniform,
     reset_scene_to_default,
 )
@@ -197,6 +198,7 @@ __all__ = [
     "remaining_time_s",
     "reset_joints_by_offset",
     "reset_joints_by_scale",
+    "reset_root_above_ground",
     "reset_root_state_uniform",
     "reset_scene_to_default",
     "root_ang_vel_w",

@@ -7,16 +7,19 @@ all of them are done.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import torch
+from torch.nn.functional import max_pool2d
 
 from lab_core.env import Env
 from lab_core.errors import unknown_name_message
-from lab_core.managers import SceneEntityCfg, TermError
+from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError
 from lab_core.managers.checks import check_range
 from lab_core.math import quat_from_euler_xyz, quat_mul
 from lab_core.sampling import uniform
+from lab_core.terrain import HeightField
 
 _ROBOT = SceneEntityCfg("robot")
 
@@ -92,6 +95,61 @@ def reset_root_state_uniform(
     orientation = quat_mul(default[:, 3:], quat_from_euler_xyz(*pose[:, 3:].unbind(dim=1)))
     entity.write_root_link_pose(torch.cat([position, orientation], dim=1), mask)
     entity.write_root_com_velocity(entity.data.default_root_vel + velocity, mask)
+
+
+class reset_root_above_ground(ManagerTermBase):
+    """Root state = default, moved by uniform draws, at a height above the highest ground nearby: what hangs no deeper
+    below the root than the least height, and reaches no farther than ``reach``, begins outside of the ground.
+
+    Parameters:
+        pose_range: As for :func:`reset_root_state_uniform`, but z is the height above the ground [m].
+        velocity_range: As for :func:`reset_root_state_uniform`.
+        reach: Half the side of the square around the root whose highest ground counts [m].
+    """
+
+    def __init__(self, cfg: EventTermCfg, env: Env) -> None:
+        super().__init__(cfg, env)
+        reach = cfg.params["reach"]
+        if not 0.0 <= reach < math.inf:
+            raise TermError(f"reach must not be negative, got {reach}.")
+        terrain = env.physics.terrain
+        field = HeightField(torch.zeros(2, 2), reach + 1.0) if terrain is None else terrain.to_heightfield()
+        self.spacing = field.spacing
+        """Between the nodes of :attr:`highest` [m]."""
+        nodes = math.ceil(reach / field.spacing) + 1  # one more: the root lies between nodes
+        heights = torch.tensor(field.heights, device=env.device)[None]
+        for size in ((2 * nodes + 1, 1), (1, 2 * nodes + 1)):
+            heights = max_pool2d(heights, size, stride=1, padding=(size[0] // 2, size[1] // 2))
+        self.highest = self.scratch(heights[0])
+        """(X, Y) greatest height within reach of each node of the ground [m]; their middle is the world's origin."""
+
+    def __call__(
+        self,
+        env: Env,
+        mask: torch.Tensor,
+        pose_range: dict[str, tuple[float, float]],
+        velocity_range: dict[str, tuple[float, float]],
+        reach: float,
+        asset_cfg: SceneEntityCfg = _ROBOT,
+    ) -> None:
+        entity = env.scene[asset_cfg.name]
+        pose = _draw_six(env, pose_range, "pose_range")
+        velocity = _draw_six(env, velocity_range, "velocity_range")
+        default = entity.data.default_root_pose
+        x, y = (default[:, :2] + env.scene.env_origins[:, :2] + pose[:, :2]).unbind(dim=1)
+        height = self._highest_at(x, y) + pose[:, 2]
+        orientation = quat_mul(default[:, 3:], quat_from_euler_xyz(*pose[:, 3:].unbind(dim=1)))
+        position = torch.stack((x, y, height), dim=1)
+        entity.write_root_link_pose(torch.cat([position, orientation], dim=1), mask)
+        entity.write_root_com_velocity(entity.data.default_root_vel + velocity, mask)
+
+    def _highest_at(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Greatest height around positions (N,); those beyond the terrain count as the nearest on it."""
+        i, j = (
+            torch.floor(along / self.spacing + 0.5 * nodes).clamp(0, nodes - 1).long()
+            for along, nodes in zip((x, y), self.highest.shape, strict=True)
+        )
+        return self.highest[i, j]
 
 
 def push_by_setting_velocity(

@@ -109,7 +109,7 @@ def _read(path: Path) -> tuple[bytes, str]:
         with path.open("rb") as file:
             line, content = file.readline(_LONGEST_LINE), file.read()
     except FileNotFoundError:
-        raise ConfigError(f"There is no model file {str(path)!r}.") from None
+        raise ConfigError(f"There is no model file {str(path)!r}; `lab nerd fit` makes one.") from None
     except OSError as error:
         raise ConfigError(f"Model file {str(path)!r}: {error.strerror}.") from error
     magic, _, rest = line.decode(errors="replace").rstrip("\n").partition(f"{_MAGIC} ")

@@ -1,4 +1,4 @@
-"""Following velocity commands with four-legged robots, on flat and on rough ground."""
+"""Following velocity commands with four-legged robots, on flat and on rough ground, in solvers and in learned models."""
 
 from lab_core.registry import TaskSpec
 
@@ -29,4 +29,32 @@ ROUGH_ANYMAL_C = TaskSpec(
     env_cfg="lab_tasks.velocity.anymal_c:anymal_c_rough_env_cfg",
     agents={"ppo": "lab_tasks.velocity.agents:anymal_c_rough_ppo_cfg"},
     description="Follow velocity commands with an ANYmal C over stairs, boxes, slopes and rubble.",
+)
+
+FLAT_ANYMAL_C_EXPLORE = TaskSpec(
+    id="Lab-Velocity-Flat-AnymalC-Explore",
+    env_cfg="lab_tasks.velocity.anymal_c_dynamics_cfg:anymal_c_flat_explore_env_cfg",
+    dynamics_cfg="lab_tasks.velocity.anymal_c_dynamics_cfg:anymal_c_fit_cfg",
+    description="Wide states and random targets of an ANYmal C on flat ground, to learn its dynamics from.",
+)
+
+FLAT_ANYMAL_C_LEARNED = TaskSpec(
+    id="Lab-Velocity-Flat-AnymalC-Learned",
+    env_cfg="lab_tasks.velocity.anymal_c_dynamics_cfg:anymal_c_flat_learned_env_cfg",
+    agents={"ppo": "lab_tasks.velocity.agents:anymal_c_flat_ppo_cfg"},
+    description="Follow velocity commands with an ANYmal C on flat ground in a learned model of its dynamics.",
+)
+
+ROUGH_ANYMAL_C_EXPLORE = TaskSpec(
+    id="Lab-Velocity-Rough-AnymalC-Explore",
+    env_cfg="lab_tasks.velocity.anymal_c_dynamics_cfg:anymal_c_rough_explore_env_cfg",
+    dynamics_cfg="lab_tasks.velocity.anymal_c_dynamics_cfg:anymal_c_fit_cfg",
+    description="Wide states and random targets of an ANYmal C on rough ground, to learn its dynamics from.",
+)
+
+ROUGH_ANYMAL_C_LEARNED = TaskSpec(
+    id="Lab-Velocity-Rough-AnymalC-Learned",
+    env_cfg="lab_tasks.velocity.anymal_c_dynamics_cfg:anymal_c_rough_learned_env_cfg",
+    agents={"ppo": "lab_tasks.velocity.agents:anymal_c_rough_ppo_cfg"},
+    description="Follow velocity commands with an ANYmal C on rough ground in a learned model of its dynamics.",
 )

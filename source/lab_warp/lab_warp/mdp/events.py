@@ -113,6 +113,36 @@ def reset_root_state_uniform(
     )
 
 
+@twin_of(mdp.reset_root_above_ground)
+class reset_root_above_ground(mdp.reset_root_above_ground):
+    def __call__(
+        self,
+        env: WarpEnv,
+        mask: wp.array,
+        pose_range: dict[str, _Range],
+        velocity_range: dict[str, _Range],
+        reach: float,
+        asset_cfg: SceneEntityCfg = _ROBOT,
+    ) -> None:
+        data = _floating_base(env, asset_cfg, "pose").warp
+        wp.launch(
+            kernels.draw_root_state_above_ground,
+            dim=env.num_envs,
+            inputs=[
+                mask,
+                env.warp.env_origins,
+                data.default_root_pose,
+                data.default_root_vel,
+                *_bounds(pose_range, "pose_range"),
+                *_bounds(velocity_range, "velocity_range"),
+                wp.from_torch(self.highest),
+                self.spacing,
+            ],
+            outputs=[env.warp.rng, data.root_link_pose_w, data.root_com_vel_w, env.warp.written],
+            device=env.wp_device,
+        )
+
+
 @twin_of(mdp.push_by_setting_velocity)
 def push_by_setting_velocity(
     env: WarpEnv,

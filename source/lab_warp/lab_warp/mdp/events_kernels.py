@@ -77,6 +77,48 @@ def draw_root_state(
     written[env] = True
 
 
+@wp.func
+def node_at(along: wp.float32, spacing: wp.float32, nodes: wp.int32) -> wp.int32:
+    """Index of the nearest of ``nodes`` nodes around 0."""
+    return wp.int32(clamp(wp.floor(along / spacing + 0.5 * wp.float32(nodes)), 0.0, wp.float32(nodes - 1)))
+
+
+@wp.kernel
+def draw_root_state_above_ground(
+    mask: wp.array[wp.bool],
+    env_origins: wp.array[wp.vec3],
+    default_pose: wp.array[wp.transform],
+    default_vel: wp.array[wp.spatial_vector],
+    pose_low: wp.spatial_vector,
+    pose_high: wp.spatial_vector,
+    vel_low: wp.spatial_vector,
+    vel_high: wp.spatial_vector,
+    highest: wp.array2d[wp.float32],
+    spacing: wp.float32,
+    rng_state: wp.array[wp.uint32],
+    root_pose: wp.array[wp.transform],
+    root_vel: wp.array[wp.spatial_vector],
+    written: wp.array[wp.bool],
+):
+    """The height is drawn above what ``highest`` (X, Y) says of the ground around each node. Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    pose, rng = uniform(pose_low, pose_high, rng_state[env])
+    velocity, rng = uniform(vel_low, vel_high, rng)
+    rng_state[env] = rng
+    default = default_pose[env]
+    position = wp.transform_get_translation(default) + env_origins[env] + wp.spatial_top(pose)
+    i = node_at(position[0], spacing, highest.shape[0])
+    j = node_at(position[1], spacing, highest.shape[1])
+    root_pose[env] = wp.transform(
+        wp.vec3(position[0], position[1], highest[i, j] + pose[2]),
+        quat_mul(wp.transform_get_rotation(default), quat_from_euler_xyz(pose[3], pose[4], pose[5])),
+    )
+    root_vel[env] = default_vel[env] + velocity
+    written[env] = True
+
+
 @wp.kernel
 def push(
     mask: wp.array[wp.bool],

@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
+import warp as wp
 
 import lab_warp.mdp  # noqa: F401  (registers the twins)
 from lab_core import mdp
 from lab_core.errors import LabError
-from lab_core.managers import SceneEntityCfg, TermError
+from lab_core.managers import EventTermCfg, SceneEntityCfg, TermError
+from lab_core.terrain import PyramidSlopeTerrainCfg, TerrainGeneratorCfg, generate_terrain
 from lab_warp.testing import CapturedEvent, FakeEnv, TwinCase, check_event_twin, check_signature, rng_model, twins_in
 from lab_warp.twins import find_twin
 
@@ -39,6 +41,7 @@ CASES: dict[str, list[TwinCase]] = {
         TwinCase(params=ROOT, atol=2e-7),
         TwinCase(params={"pose_range": {"x": (1.0, 1.0)}, "velocity_range": {}}),
     ],
+    "reset_root_above_ground": [TwinCase(params={**ROOT, "reach": 0.3}, atol=2e-7)],
     "push_by_setting_velocity": [TwinCase(params={"velocity_range": {"y": (0.4, 0.4), "yaw": (-1.0, -1.0)}})],
 }
 TWINS = twins_in(mdp.events)
@@ -269,3 +272,33 @@ def test_a_range_upside_down_is_refused() -> None:
         CapturedEvent(mdp.reset_joints_by_offset, env, position_range=(1.0, 0.0), velocity_range=(0.0, 0.0))()
     with pytest.raises(ValueError, match=r"velocity_range\['x'\] must have low <= high"):
         CapturedEvent(mdp.push_by_setting_velocity, env, velocity_range={"x": (1.0, 0.0)})()
+
+
+def test_both_front_ends_find_the_same_highest_ground() -> None:
+    """On real terrain, whose heights differ from node to node."""
+    terrain = generate_terrain(TerrainGeneratorCfg(
+        sub_terrains={"slope": PyramidSlopeTerrainCfg()},
+        num_rows=2, num_cols=2, size=4.0, border_width=1.0, seed=3,
+    ))  # fmt: skip
+    heights = []
+    for original in (mdp.reset_root_above_ground, find_twin(mdp.reset_root_above_ground)):
+        env = make_env("cpu", 256)
+        env.physics.terrain = terrain
+        env.scene.env_origins[:, :2] = 12.0 * torch.rand(256, 2, generator=torch.Generator().manual_seed(5)) - 6.0
+        params = {"pose_range": {"z": (0.7, 0.7)}, "velocity_range": {}, "reach": 0.25}
+        term = original(EventTermCfg(func=original, mode="reset", params=params), env)
+        mask = torch.ones(256, dtype=torch.bool)
+        term(env, mask if original is mdp.reset_root_above_ground else wp.from_torch(mask), **params)
+        heights.append(env.scene["robot"].data.root_link_pose_w[:, 2].clone())
+        reached = env.scene["robot"].data.root_link_pose_w[:, :2]
+    torch.testing.assert_close(*heights, rtol=0.0, atol=1e-6)
+    corners = torch.tensor([[dx, dy] for dx in (-0.25, 0.0, 0.25) for dy in (-0.25, 0.0, 0.25)])
+    around = torch.from_numpy(terrain.height_at((reached[:, None] + corners).numpy())).nan_to_num(nan=0.0)
+    assert (heights[0] - 0.7 >= around.amax(dim=1) - 1e-6).all()
+    assert heights[0].unique().numel() > 10, "the ground should differ"
+
+
+def test_a_negative_reach_is_refused() -> None:
+    term = EventTermCfg(func=mdp.reset_root_above_ground, mode="reset", params={"reach": -0.1})
+    with pytest.raises(TermError, match="reach must not be negative, got -0.1"):
+        mdp.reset_root_above_ground(term, FakeEnv())
