@@ -26,6 +26,9 @@ class GapSensorCfg(SensorCfg):
     """A body touches something when the gap between the surfaces is smaller [m]."""
     distance: float = 0.05
     """Gap up to which surfaces are looked at, and which is given where nothing is nearer [m]."""
+    capacity: int | None = None
+    """Contacts per environment of the set that all who look at contacts share, see :class:`ContactSetCfg`. None: what
+    another one asks for, else 32."""
 
 
 class GapSensorData(ContactTimesData):

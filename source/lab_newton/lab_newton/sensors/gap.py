@@ -35,7 +35,7 @@ class GapSensor(TouchSensor):
                 f"scene.sensors[{name!r}].touch_threshold must be smaller than distance, or everything would touch: "
                 f"got {cfg.touch_threshold} and {cfg.distance}."
             )
-        self.contact_search = ContactSearch(cfg.distance)
+        self.contact_search = ContactSearch(cfg.distance, cfg.capacity)
         self.contact_search.check(f"scene.sensors[{name!r}]")
         self._cfg = cfg
         self.data = data = GapSensorData(cfg, self.num_envs, self.body_names, self.dt, self.torch_device)

@@ -1,4 +1,4 @@
-"""Following velocity commands with four-legged robots, on flat and on rough ground, in solvers and in learned models."""
+"""Following velocity commands with four-legged robots, on flat and rough ground, in solvers and learned models."""
 
 from lab_core.registry import TaskSpec
 
