@@ -113,7 +113,7 @@ class reset_root_above_ground(ManagerTermBase):
         if not 0.0 <= reach < math.inf:
             raise TermError(f"reach must not be negative, got {reach}.")
         terrain = env.physics.terrain
-        field = HeightField(torch.zeros(2, 2), reach + 1.0) if terrain is None else terrain.to_heightfield()
+        field = HeightField([[0.0, 0.0], [0.0, 0.0]], reach + 1.0) if terrain is None else terrain.to_heightfield()
         self.spacing = field.spacing
         """Between the nodes of :attr:`highest` [m]."""
         nodes = math.ceil(reach / field.spacing) + 1  # one more: the root lies between nodes

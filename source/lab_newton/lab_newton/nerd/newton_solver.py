@@ -47,7 +47,10 @@ class SolverNeRD(SolverBase):
         self.fingerprint: Mapping[str, Any] = {}
         """Of the physics that the model learned, as its file says; empty without a file."""
         if not isinstance(learned, NeRDModel):
-            path = asset_path(str(learned))
+            try:
+                path = asset_path(str(learned))
+            except ConfigError as error:
+                raise ConfigError(f"Learned model: {error} `lab nerd fit` makes one.") from error
             self.what = f"The learned model {path.name!r}"
             learned, description = load_model(path)
             self.fingerprint = description.fingerprint

@@ -150,7 +150,7 @@ def test_touches_are_paid_as_forces_are(scale):
             agreement.append(touched[kept][:, :, feet].float().mean())
             ends += int((mdp.illegal_contact(env, 1.0, base)[kept]).sum())
             terms = ("feet_air_time", "feet_air_time_by_force", "undesired_contacts", "undesired_contacts_by_force")
-            values = env.reward_manager.step_rewards
+            values = env.reward_manager.step_reward
             paid += torch.stack([values[:, env.reward_manager.term_names.index(name)].sum() for name in terms])
         assert torch.stack(agreement).mean() > 0.99
         assert ends == 0, "who is pushed at the base touches something with it"

@@ -115,7 +115,7 @@ def reset_root_state_uniform(
 
 @twin_of(mdp.reset_root_above_ground)
 class reset_root_above_ground(mdp.reset_root_above_ground):
-    def __call__(
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         env: WarpEnv,
         mask: wp.array,
