@@ -1,4 +1,4 @@
-"""``lab motion``: make motions for a robot to track."""
+"""``lab motion``: make motions for a robot to track, and convert those of others."""
 
 from __future__ import annotations
 
@@ -21,8 +21,28 @@ class DemoOptions:
     """Folder for the clips."""
 
 
+@dataclass(kw_only=True)
+class ConvertOptions:
+    """Options of ``lab motion convert``."""
+
+    format: str = ""
+    """What the files are, never guessed: lafan1_csv, kimodo_csv, seed_csv, beyondmimic_npz, mjlab_npz or gmr_pkl."""
+    input_fps: float | None = None
+    """Frames per second of the files, where they do not say."""
+    fps: float = 50.0
+    """Frames per second of the clips."""
+    ground: bool = True
+    """--no-ground: leave the height of the clip as it is."""
+    trust_quaternions: bool = False
+    """--trust-quaternions: the robot looks backward, and its quaternions are of the right order."""
+    licence: str = ""
+    """Under which terms the motions may be used; kept in the clips."""
+    output: Path = Path("motions")
+    """Folder for the clips."""
+
+
 def main(argv: list[str]) -> int:
-    """Make motions for a robot to track."""
+    """Make motions for a robot to track, and convert those of others."""
     if not argv or argv[0] in ("-h", "--help"):
         _print_help()
         return 0
@@ -44,7 +64,33 @@ def demo(argv: list[str]) -> int:
     return 0
 
 
-_COMMANDS: dict[str, Callable[[list[str]], int]] = {"demo": demo}
+def convert(argv: list[str]) -> int:
+    """Convert motions of the Unitree G1 from files of other programs; say which format they have."""
+    example = "lab motion convert walk.csv --format kimodo_csv --input-fps 30 --output motions"
+    paths, args = _parse(ConvertOptions(), argv, "convert", "FILE ...", example)
+    from lab_tasks.motions import convert_motion, g1_model, save_clip
+
+    if not paths:
+        raise LabError(f"Give files first, as in `{example}`.")
+    robot = g1_model()
+    for path in map(Path, paths):
+        clip = convert_motion(
+            path,
+            args.format,
+            robot,
+            input_fps=args.input_fps,
+            fps=args.fps,
+            ground=args.ground,
+            trust_quaternions=args.trust_quaternions,
+            licence=args.licence,
+        )
+        output = args.output / f"{clip.name}.npz"
+        save_clip(clip, output)
+        print(f"{output}: {len(clip)} frames, {clip.duration:.2f} s; {'; '.join(clip.history)}")
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {"demo": demo, "convert": convert}
 
 
 def _print_help() -> None:

@@ -1,7 +1,9 @@
 """Motions to track: a file format, converters, a library on the device, and motions made by rules."""
 
 from lab_tasks.motions.clip import MotionClip, MotionError, load_clip, save_clip
+from lab_tasks.motions.convert import convert_motion
 from lab_tasks.motions.demo_clips import DEMO_CLIPS, demo_clip
+from lab_tasks.motions.formats import FORMATS
 from lab_tasks.motions.library import MotionFrames, MotionLibrary
 from lab_tasks.motions.mirror import mirror
 from lab_tasks.motions.robot_model import RobotModel, g1_model
@@ -10,12 +12,14 @@ from lab_tasks.motions.splines import ClipDerivatives, accelerations, resample, 
 __all__ = [
     "ClipDerivatives",
     "DEMO_CLIPS",
+    "FORMATS",
     "MotionClip",
     "MotionError",
     "MotionFrames",
     "MotionLibrary",
     "RobotModel",
     "accelerations",
+    "convert_motion",
     "demo_clip",
     "g1_model",
     "load_clip",

@@ -42,6 +42,17 @@ class RobotModel:
         centre = self.limits.mean(axis=0)
         return centre + self.soft_limit_factor * (self.limits - centre)
 
+    @cached_property
+    def breadth_first(self) -> list[int]:
+        """Numbers of all links, the root 0, level by level of the tree; the model has them depth first."""
+        parents = self.model.body_parentid.tolist()
+        level = [0]
+        order = []
+        while level:
+            level = [body for parent in level for body in range(1, self.model.nbody) if parents[body] == parent]
+            order += [body - 1 for body in level]
+        return order
+
     def qpos(self, clip: MotionClip) -> Array:
         """Returns MuJoCo's coordinates ``(T, 7 + J)`` of the frames, quaternions wxyz."""
         clip = clip.with_joints(self.joint_names)
