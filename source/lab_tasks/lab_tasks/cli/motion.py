@@ -1,4 +1,4 @@
-"""``lab motion``: make motions for a robot to track, and convert those of others."""
+"""``lab motion``: make motions for a robot to track, convert those of others, check and draw them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lab_core.cli import parse, split_subjects, with_dashes
+from lab_core.cli import parse, print_table, split_subjects, with_dashes
 from lab_core.errors import LabError, unknown_name_message
 
 Options = TypeVar("Options")
@@ -41,8 +41,21 @@ class ConvertOptions:
     """Folder for the clips."""
 
 
+@dataclass(kw_only=True)
+class CheckOptions:
+    """Options of ``lab motion check``."""
+
+
+@dataclass(kw_only=True)
+class ViewOptions:
+    """Options of ``lab motion view``."""
+
+    output: Path | None = None
+    """The picture; its suffix decides the format. Without it: beside the clip, as png."""
+
+
 def main(argv: list[str]) -> int:
-    """Make motions for a robot to track, and convert those of others."""
+    """Make motions for a robot to track, convert those of others, check and draw them."""
     if not argv or argv[0] in ("-h", "--help"):
         _print_help()
         return 0
@@ -90,7 +103,48 @@ def convert(argv: list[str]) -> int:
     return 0
 
 
-_COMMANDS: dict[str, Callable[[list[str]], int]] = {"demo": demo, "convert": convert}
+def check(argv: list[str]) -> int:
+    """Measure what clips ask of the Unitree G1; exit code 1 if it cannot do one."""
+    example = "lab motion check motions/walk.npz"
+    paths, _ = _parse(CheckOptions(), argv, "check", "FILE ...", example)
+    from lab_tasks.motions import g1_model, load_clip, preflight
+
+    if not paths:
+        raise LabError(f"Give files first, as in `{example}`.")
+    robot = g1_model()
+    problems = 0
+    for path in map(Path, paths):
+        findings = preflight(load_clip(path), robot)
+        verdicts = ["PROBLEM" if found.problem else "warning" if found.warning else "" for found in findings]
+        rows = [(found.what, found.value, verdict) for found, verdict in zip(findings, verdicts, strict=True)]
+        print_table((path.stem, "value", ""), rows)
+        print()
+        problems += verdicts.count("PROBLEM")
+    print(f"{problems} problem{'' if problems == 1 else 's'} in {len(paths)} clip{'' if len(paths) == 1 else 's'}.")
+    return 1 if problems else 0
+
+
+def view(argv: list[str]) -> int:
+    """Draw a clip of the Unitree G1: stick figures, and curves of root, soles and joints."""
+    example = "lab motion view motions/walk.npz --output walk.png"
+    paths, args = _parse(ViewOptions(), argv, "view", "FILE", example)
+    from lab_tasks.motions import g1_model, load_clip, plot_clip
+
+    if len(paths) != 1:
+        raise LabError(f"Give one file first, as in `{example}`.")
+    path = Path(paths[0])
+    output = args.output or path.with_suffix(".png")
+    plot_clip(load_clip(path), g1_model(), output)
+    print(f"Drew {path} to {output}.")
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "demo": demo,
+    "convert": convert,
+    "check": check,
+    "view": view,
+}
 
 
 def _print_help() -> None:

@@ -6,6 +6,8 @@ from lab_tasks.motions.demo_clips import DEMO_CLIPS, demo_clip
 from lab_tasks.motions.formats import FORMATS
 from lab_tasks.motions.library import MotionFrames, MotionLibrary
 from lab_tasks.motions.mirror import mirror
+from lab_tasks.motions.plots import plot_clip
+from lab_tasks.motions.preflight import Finding, preflight
 from lab_tasks.motions.robot_model import RobotModel, g1_model
 from lab_tasks.motions.splines import ClipDerivatives, accelerations, resample, velocities
 
@@ -13,6 +15,7 @@ __all__ = [
     "ClipDerivatives",
     "DEMO_CLIPS",
     "FORMATS",
+    "Finding",
     "MotionClip",
     "MotionError",
     "MotionFrames",
@@ -24,6 +27,8 @@ __all__ = [
     "g1_model",
     "load_clip",
     "mirror",
+    "plot_clip",
+    "preflight",
     "resample",
     "save_clip",
     "velocities",

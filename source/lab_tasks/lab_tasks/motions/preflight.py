@@ -1,0 +1,112 @@
+"""What a clip asks of a robot, measured before anybody trains on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lab_tasks.motions.balance import support_margins
+from lab_tasks.motions.clip import Array, MotionClip
+from lab_tasks.motions.robot_model import RobotModel
+from lab_tasks.motions.splines import accelerations, velocities
+
+MAX_JOINT_SPEED = 45.0
+"""Fast dances reach 33 [rad/s]."""
+MAX_JOINT_ACCELERATION = 2000.0
+"""[rad/s^2]"""
+MAX_ROOT_SPEED = 8.0
+"""A sprint; a jump between frames is far more [m/s]."""
+MAX_ROOT_TURN = 20.0
+"""[rad/s]"""
+MAX_PENETRATION = 0.03
+"""Of a sole into the ground [m]."""
+MAX_FLOAT = 0.05
+"""Height of the lower sole that a clip must get below at some time [m]."""
+MIN_DURATION = 1.0
+"""[s]"""
+_TOUCH = 1e-9  # rounding when angles are clamped to a limit [rad]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One measure of a clip."""
+
+    what: str
+    """What was measured, with its unit."""
+    value: str
+    """What it was, and where."""
+    problem: bool = False
+    """Whether a robot cannot do this, or the clip is broken."""
+    warning: bool = False
+    """Whether it is worth a look."""
+
+
+def preflight(clip: MotionClip, robot: RobotModel) -> list[Finding]:
+    """Measures a clip: duration, limits and rates of joints, jumps of the root, soles and ground, balance.
+
+    Balance takes the robot to touch the ground only with its soles, and is a warning at most: fast motions may leave it
+    for a moment, and a policy need not follow exactly.
+
+    Raises:
+        MotionError: the clip is of another robot.
+    """
+    clip = clip.with_joints(robot.joint_names)
+    rates, changes = velocities(clip), accelerations(clip)
+    return [
+        Finding("duration [s]", f"{clip.duration:.2f}, {len(clip)} frames", clip.duration < MIN_DURATION),
+        *_limits(clip, robot),
+        _joint_peak("joint speed [rad/s]", clip, rates.joint, MAX_JOINT_SPEED),
+        _joint_peak("joint acceleration [rad/s^2]", clip, changes.joint, MAX_JOINT_ACCELERATION),
+        _peak("root speed [m/s]", np.linalg.norm(rates.root_lin, axis=1), MAX_ROOT_SPEED),
+        _peak("root angular speed [rad/s]", np.linalg.norm(rates.root_ang, axis=1), MAX_ROOT_TURN),
+        *_soles(robot.sole_corners(clip)[..., 2].min(axis=(1, 2))),
+        _balance(clip, robot),
+    ]
+
+
+def _limits(clip: MotionClip, robot: RobotModel) -> list[Finding]:
+    findings = []
+    for what, (low, high) in (("limit", robot.limits), ("soft limit", robot.soft_limits)):
+        beyond = np.maximum(low - clip.joint_pos, clip.joint_pos - high)
+        outside = bool(beyond.max() > _TOUCH)
+        value = f"{beyond.max():.3f} {_where(clip, beyond)}" if outside else "none"
+        hard = what == "limit"
+        findings.append(Finding(f"beyond a joint's {what} [rad]", value, outside and hard, outside and not hard))
+    return findings
+
+
+def _joint_peak(what: str, clip: MotionClip, values: Array, most: float) -> Finding:
+    size = np.abs(values)
+    return Finding(f"highest {what}", f"{size.max():.2f} {_where(clip, size)}", bool(size.max() > most))
+
+
+def _peak(what: str, values: Array, most: float) -> Finding:
+    return Finding(f"highest {what}", f"{values.max():.2f} in frame {values.argmax()}", bool(values.max() > most))
+
+
+def _soles(lowest: Array) -> list[Finding]:
+    depth = max(0.0, -float(lowest.min()))
+    return [
+        Finding("lower sole, 2nd, 50th, 98th percentile [mm]", _percentiles(lowest), bool(lowest.min() > MAX_FLOAT)),
+        Finding("sole below the ground [mm]", f"{1e3 * depth:.1f} in frame {lowest.argmin()}", depth > MAX_PENETRATION),
+    ]
+
+
+def _percentiles(lowest: Array) -> str:
+    return ", ".join(f"{1e3 * value:.1f}" for value in np.percentile(lowest, (2.0, 50.0, 98.0)))
+
+
+def _balance(clip: MotionClip, robot: RobotModel) -> Finding:
+    margins = support_margins(clip, robot)
+    known = margins[np.isfinite(margins)]
+    if not len(known):
+        return Finding("centre of pressure within the soles", "no sole rests on the ground", warning=True)
+    inside = float(np.mean(known >= 0.0))
+    value = f"{100.0 * inside:.1f} % of {len(known)} frames with support, margin {1e3 * known.min():.0f} mm or more"
+    return Finding("centre of pressure within the soles", value, warning=inside < 1.0)
+
+
+def _where(clip: MotionClip, values: Array) -> str:
+    frame, joint = np.unravel_index(values.argmax(), values.shape)
+    return f"({clip.joint_names[joint]}, frame {frame})"
