@@ -16,6 +16,8 @@ from lab_core.recorder import physics_step_terms
 from lab_core.registry import get_task
 from lab_core.sensors import ContactSensorCfg
 from lab_newton import NeRDSolverCfg
+from lab_newton.contact_set import ContactSearch
+from lab_newton.nerd import NeRDModel, RobotLayout, save_model
 from lab_tasks.velocity import anymal_c_dynamics_cfg as dynamics
 from lab_tasks.velocity.anymal_c import anymal_c_flat_env_cfg, anymal_c_rough_env_cfg
 
@@ -70,6 +72,38 @@ def test_learned_differs_from_its_teacher_in_the_solver_and_in_touches_alone(gro
 def test_a_missing_model_says_how_one_is_made(ground):
     with pytest.raises(LabError, match=rf"anymal_c_{ground}.nerd.*lab nerd fit"):
         env_cfg(LEARNED[ground], 1).build("cpu")
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory):
+    """An untrained model of the robot on flat ground that looks at contacts."""
+    cfg = dynamics.anymal_c_flat_touch_env_cfg()
+    cfg.scene.num_envs = 1
+    env = make_env(cfg, "cpu", "torch")
+    layout = RobotLayout.from_model(env.physics.model, env.physics_dt)
+    options = {"hidden": (8,), "contact_channels": 13}
+    model = NeRDModel(layout, "MLP", options, ContactSearch(0.05, dynamics.FLAT_CAPACITY))
+    path = tmp_path_factory.mktemp("model") / "robot.nerd"
+    save_model(path, model, env.physics.fingerprint())
+    env.close()
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_the_task_runs_in_a_model(model_file, frontend):
+    cfg = env_cfg(LEARNED["flat"], 4)
+    cfg.physics.solver.model = str(model_file)
+    env = make_env(cfg, "cpu", frontend)
+    try:
+        env.reset()
+        for _ in range(12):
+            _, reward, *_ = env.step(torch.zeros(4, 12))
+        gaps = env.physics.sensors[dynamics.GAPS]
+        assert reward.isfinite().all() and gaps.air_steps.any()
+        assert env.physics.solver.contact_set.search.capacity == dynamics.FLAT_CAPACITY
+    finally:
+        env.close()
 
 
 @pytest.mark.slow
