@@ -17,7 +17,7 @@ CONTACTS = "contacts"
 """Sensor of the contact set that is recorded."""
 GAPS = "gaps"
 """Sensor that rewards and terminations read instead of contact forces."""
-FLAT_CAPACITY, ROUGH_CAPACITY = 48, 96
+FLAT_CAPACITY, ROUGH_CAPACITY = 64, 96
 """Contacts per environment: a robot that lies on edges of stairs has many."""
 _REACH = 0.8
 """How far parts of the robot are from its root in x and in y while joints are near their defaults, at most [m]."""
