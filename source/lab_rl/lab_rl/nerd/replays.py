@@ -38,7 +38,7 @@ class ReplayFigure:
     count: int
     """Rollouts that last as long."""
     diverged: int
-    """Those among them that were not finite, or too fast, before; not in the means."""
+    """Those among them that were not finite, too fast, or in more contacts than there are places; not in the means."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ReplayErrors:
     lasts: Tensor
     """(T, N) bool, whether the recording goes on for as long."""
     finite: Tensor
-    """(T, N) bool, whether the model was still among the numbers."""
+    """(T, N) bool, whether the model had not diverged yet."""
     errors: Tensor
     """(T, N, 3) of root position [m], root angle [rad], and joints (root mean square) [rad or m]."""
 
@@ -148,20 +148,24 @@ def _run(
 ) -> ReplayErrors:
     representation = Representation(layout).to(env.device)
     solver = env.physics.solver  # pyright: ignore[reportAttributeAccessIssue]
-    _begin(env, steps, layout, entity, starts)
+    begin = _begin(env, steps, layout, entity, starts)
     finite = torch.ones(len(starts), dtype=torch.bool, device=env.device)
     errors, still = [], []
     for step in range(max(counts)):
         rows = starts + torch.clamp(lengths - 1, max=step)
         solver.effort[:, -layout.num_joints :] = steps.effort[rows]
         env.physics.step(1)
-        finite &= ~env.physics.non_finite
+        lost = env.physics.non_finite.clone()
+        if solver.inner.contact_set is not None:
+            lost |= wp.to_torch(solver.inner.contact_set.excess) > 0.0
+        finite &= ~lost
+        if lost.any():
+            env.reset_to(begin, lost, is_relative=True)  # or it takes the places of the others' contacts
         if step + 1 in counts:
             off = representation.pose_change(steps.q_next[rows], positions(env, entity, layout))
             parts = (off[:, :3].norm(dim=1), off[:, 3:6].norm(dim=1), off[:, 6:].square().mean(1).sqrt())
             errors.append(torch.stack(parts, dim=1))
             still.append(finite.clone())
-    env.physics.health()  # says so if contacts found no place
     ends = torch.tensor(counts, device=env.device)
     return ReplayErrors(
         times=tuple(count * layout.dt for count in counts),
@@ -173,8 +177,8 @@ def _run(
     )
 
 
-def _begin(env: RLEnv, steps: PhysicsSteps, layout: RobotLayout, entity: str, starts: Tensor) -> None:
-    """Puts each environment where a step began, on the ground that it began on."""
+def _begin(env: RLEnv, steps: PhysicsSteps, layout: RobotLayout, entity: str, starts: Tensor) -> dict[str, Any]:
+    """Puts each environment where a step began, on the ground that it began on, and returns that state."""
     if steps.origin is not None:
         env.scene.env_origins.copy_(steps.origin[starts])
     state = env.scene.get_state(is_relative=True)
@@ -183,6 +187,7 @@ def _begin(env: RLEnv, steps: PhysicsSteps, layout: RobotLayout, entity: str, st
     robot["root_pose"][:], robot["root_velocity"][:] = q[:, :7], qd[:, :6]
     robot["joint_position"][:], robot["joint_velocity"][:] = q[:, 7:], qd[:, 6:]
     env.reset_to(state, is_relative=True)
+    return state
 
 
 def _without_ends(cfg: Any, num_envs: int) -> Any:

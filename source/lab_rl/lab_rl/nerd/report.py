@@ -81,10 +81,10 @@ def describe_replays(errors: ReplayErrors) -> list[str]:
     lines = ["", "## Free rollouts beside recordings", ""]
     lines += [
         "RMSE at a time after a recorded state, with the recorded efforts and contacts that the model finds itself. "
-        "Worlds that left the numbers are counted, and not in the mean.",
+        "Those that diverged, or touched more than there are places for, are counted and not in the mean.",
         "",
     ]
-    lines += ["| regime | time | root position [m] | root angle [rad] | joints [rad or m] | rollouts | left |"]
+    lines += ["| regime | time | root position [m] | root angle [rad] | joints [rad or m] | rollouts | diverged |"]
     lines += ["|---|---|---|---|---|---|---|"]
     for regime in errors.regimes:
         for time in errors.times:
