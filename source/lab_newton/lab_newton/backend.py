@@ -30,6 +30,7 @@ from lab_newton.contact_set import share_contact_set
 from lab_newton.fingerprint import describe_model
 from lab_newton.kinematics import kinematic_tree
 from lab_newton.model import build_model
+from lab_newton.nerd.wrenches.robot import RobotProperties
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
 from lab_newton.state import NewtonEntity, health_kernels, make_entity
 from lab_newton.state.traces import SubstepTraces
@@ -119,6 +120,17 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         if entity not in self._entities:
             raise UnknownNameError(unknown_name_message("entity", entity, self._entities))
         return kinematic_tree(self._model, self._entities[entity])
+
+    def robot_properties(self, entity: str) -> RobotProperties:
+        """Returns the masses of ``entity`` in the first environment.
+
+        Raises:
+            ConfigError: its joints have what does not follow from motion, such as dry friction.
+            UnknownNameError: there is no such entity.
+        """
+        if entity not in self._entities:
+            raise UnknownNameError(unknown_name_message("entity", entity, self._entities))
+        return RobotProperties.from_model(self._model, self._entities[entity])
 
     def step(self, substeps: int) -> None:
         self._step(substeps)

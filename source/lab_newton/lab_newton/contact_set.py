@@ -12,7 +12,7 @@ import torch
 import warp as wp
 
 from lab_core.errors import ConfigError
-from lab_core.sensors.contact_set import TOKEN_SIZE
+from lab_core.sensors import TOKEN_SIZE
 from lab_newton import contact_set_kernels as kernels
 from lab_newton.arrays import present
 

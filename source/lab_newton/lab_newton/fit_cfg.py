@@ -10,6 +10,9 @@ from typing import Any, Literal
 from lab_core.errors import ConfigError
 from lab_core.sensors import GEOMETRY_SIZE
 
+Loss = Literal["squared", "huber"]
+SEEING_CONTACTS = ("ContactImpulses",)
+"""Networks that look at contacts whatever their options."""
 Precision = Literal["fp32", "bf16", "fp16"]
 
 
@@ -20,7 +23,7 @@ class FitCfg:
     network: str = "MLP"
     """One of :data:`lab_newton.nerd.NETWORKS`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the network, plain values. ``contact_channels: 13`` lets it see contacts."""
+    """Arguments of the network, plain values. ``contact_channels: 13`` lets most see contacts."""
     updates: int = 20_000
     """Updates of the whole fit, also when it is resumed."""
     batch_size: int = 1024
@@ -42,6 +45,9 @@ class FitCfg:
     """Longer gradients are shortened to this."""
     ema_decay: float = 0.999
     """Of the average of the weights, which is what is saved and evaluated; 0: the weights themselves."""
+    loss: Loss = "squared"
+    """Of errors on the common scale. ``"huber"`` takes those beyond 1 for what they are, not squared: of contacts a few
+    steps in a thousand are hard to predict, and would else decide what is learned."""
     precision: Precision = "fp32"
     """Of the network's arithmetic; sums, losses and weights are always FP32. ``fp16`` scales its gradients."""
     holdout: float = 0.1
@@ -79,7 +85,7 @@ class FitCfg:
     @property
     def sees_contacts(self) -> bool:
         """Whether the network looks at contacts, which recordings must then hold."""
-        return self.options.get("contact_channels", 0) > 0
+        return self.network in SEEING_CONTACTS or self.options.get("contact_channels", 0) > 0
 
     def learning_rate_at(self, update: int) -> float:
         """Returns the learning rate of update ``update``, counted from 0."""

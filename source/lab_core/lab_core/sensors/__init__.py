@@ -1,7 +1,7 @@
 """Sensors: what they measure, as tensors that a physics backend fills."""
 
 from lab_core.sensors.contact import ContactSensorCfg, ContactSensorData
-from lab_core.sensors.contact_set import GEOMETRY_SIZE, ContactSetCfg, ContactSetData, split_tokens
+from lab_core.sensors.contact_set import GEOMETRY_SIZE, TOKEN_SIZE, ContactSetCfg, ContactSetData, split_tokens
 from lab_core.sensors.contact_times import ContactTimesData
 from lab_core.sensors.frame_transform import FrameTransformCfg, FrameTransformData
 from lab_core.sensors.gap import GapSensorCfg, GapSensorData
@@ -12,6 +12,7 @@ from lab_core.sensors.sensor import SensorCfg, SensorData
 
 __all__ = [
     "GEOMETRY_SIZE",
+    "TOKEN_SIZE",
     "ContactSensorCfg",
     "ContactSensorData",
     "ContactTimesData",

@@ -14,6 +14,8 @@ from lab_newton.nerd.newton_solver import SolverNeRD
 from lab_newton.nerd.normaliser import Normaliser
 from lab_newton.nerd.refusals import check_fingerprint
 from lab_newton.nerd.representation import Representation
+from lab_newton.nerd.solver import NeRDSolver
+from lab_newton.nerd.wrenches import RobotProperties
 
 __all__ = [
     "NETWORKS",
@@ -21,10 +23,12 @@ __all__ = [
     "History",
     "ModelDescription",
     "NeRDModel",
+    "NeRDSolver",
     "Network",
     "Normaliser",
     "Representation",
     "RobotLayout",
+    "RobotProperties",
     "SolverNeRD",
     "check_fingerprint",
     "load_model",

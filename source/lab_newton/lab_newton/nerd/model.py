@@ -15,6 +15,7 @@ from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.networks import NETWORKS, Contacts
 from lab_newton.nerd.normaliser import Normaliser
 from lab_newton.nerd.representation import Representation
+from lab_newton.nerd.wrenches.robot import RobotProperties
 
 
 class NeRDModel(nn.Module):
@@ -25,6 +26,7 @@ class NeRDModel(nn.Module):
         network: Which of :data:`~lab_newton.nerd.NETWORKS`.
         options: Arguments of that, plain values.
         search: Which contacts it sees, where its network looks at any.
+        robot: Masses of the robot, for networks that know them.
 
     Raises:
         ConfigError: there is no such network, or it refuses the options.
@@ -36,6 +38,7 @@ class NeRDModel(nn.Module):
         network: str,
         options: Mapping[str, Any] | None = None,
         search: ContactSearch | None = None,
+        robot: RobotProperties | None = None,
     ) -> None:
         super().__init__()
         if network not in NETWORKS:
@@ -44,11 +47,12 @@ class NeRDModel(nn.Module):
         self.network_name = network
         self.options = dict(options or {})
         self.search = search
+        self.robot = robot
         self.representation = Representation(layout)
         self.inputs = Normaliser(len(self.representation.feature_names))
         self.changes = Normaliser(layout.num_velocities)
         try:
-            self.network = NETWORKS[network].for_robot(self.representation, self.options)
+            self.network = NETWORKS[network].for_robot(self.representation, self.options, robot)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"Options of the network {network}: {error}.") from error
         channels = self.network.contact_channels
@@ -63,7 +67,7 @@ class NeRDModel(nn.Module):
             contacts: Of the same frames.
             length: How many frames of each window count (B,); all if None.
         """
-        return self.network(self.inputs(features), self._scaled(contacts), length)
+        return self._outputs(self.network(self._frames(features), self._scaled(contacts), length))
 
     def predict(self, features: Tensor, contacts: Contacts | None = None, length: Tensor | None = None) -> Tensor:
         """Returns the change of velocity (B, V) in the step after each window's last frame; see :meth:`forward`."""
@@ -80,19 +84,33 @@ class NeRDModel(nn.Module):
 
         What a solver does and what rollouts measure is this. ``contacts`` have one frame, (W, 1, K, ...).
         """
-        frames = self.inputs(self.representation.features(q, qd, effort))
+        frames = self._frames(self.representation.features(q, qd, effort))
         tokens = self.network.encode(frames[:, None], self._scaled(contacts))
         if self.network.context == 1:
             outputs = self.network.mix(tokens)[:, 0]
         else:
             history.push(tokens[:, 0])
             outputs = _last(self.network.mix(history.window(), history.length), history.length)
-        return self.representation.apply_change(q, qd, self.changes.inverse(outputs.to(q.dtype)))
+        return self.representation.apply_change(q, qd, self._changes(outputs.to(q.dtype)))
+
+    def _frames(self, features: Tensor) -> Tensor:
+        """Returns features as the network takes them."""
+        return features if self.network.in_units else self.inputs(features)
+
+    def _outputs(self, outputs: Tensor) -> Tensor:
+        """Returns what the network gave on the common scale."""
+        return self.changes(outputs) if self.network.in_units else outputs
+
+    def _changes(self, outputs: Tensor) -> Tensor:
+        """Returns what the network gave in SI units."""
+        return outputs if self.network.in_units else self.changes.inverse(outputs)
 
     def _scaled(self, contacts: Contacts | None) -> Contacts | None:
         """Returns contacts on the common scale: their numbers alone, and zeros where there is none."""
         if contacts is None or self.contacts is None:
             return None
+        if self.network.in_units:
+            return contacts
         geometry = torch.where(contacts.valid[..., None], self.contacts(contacts.geometry), 0.0)
         return contacts._replace(geometry=geometry)
 

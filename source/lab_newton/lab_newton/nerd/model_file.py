@@ -23,6 +23,7 @@ from lab_core.errors import ConfigError
 from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.model import NeRDModel
+from lab_newton.nerd.wrenches.robot import RobotProperties
 
 VERSION = 2
 """Of the format. Another one is refused: a model that is read differently moves differently."""
@@ -57,6 +58,7 @@ def save_model(
         "network": model.network_name,
         "options": model.options,
         "contacts": None if model.search is None else asdict(model.search),
+        "robot": None if model.robot is None else model.robot.to_dict(),
         "fingerprint": dict(fingerprint),
         "extra": dict(extra or {}),
     }
@@ -92,11 +94,13 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> tuple[Ne
         network, options, state = description["network"], description["options"], saved["state"]
         contacts = description.get("contacts")
         search = None if contacts is None else ContactSearch(**contacts)
+        described = description.get("robot")
+        robot = None if described is None else RobotProperties.from_dict(described)
         known = ModelDescription(description["fingerprint"], description["extra"], digest)
     except (pickle.UnpicklingError, RuntimeError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{str(path)!r} holds no model: {type(error).__name__}: {error}") from error
     try:
-        model = NeRDModel(layout, network, options, search)
+        model = NeRDModel(layout, network, options, search, robot)
         model.load_state_dict(state)
     except (ConfigError, RuntimeError) as error:
         raise ConfigError(f"{str(path)!r} does not fit this version of lab: {error}") from error

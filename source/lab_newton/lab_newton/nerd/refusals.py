@@ -12,7 +12,7 @@ import numpy as np
 
 from lab_core.errors import ConfigError
 from lab_core.physics import differences
-from lab_core.sensors.contact_set import GEOMETRY_SIZE
+from lab_core.sensors import GEOMETRY_SIZE
 from lab_newton.arrays import present
 from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd.layout import RobotLayout

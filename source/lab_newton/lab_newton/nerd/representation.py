@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +18,21 @@ from lab_core.math import (
     wrap_to_pi,
 )
 from lab_newton.nerd.layout import RobotLayout
+
+
+class StateParts(NamedTuple):
+    """What features hold of a state."""
+
+    joint_pos: Tensor
+    """(..., J) [rad or m]."""
+    joint_vel: Tensor
+    """(..., J) [rad/s or m/s]."""
+    root_vel: Tensor
+    """(..., 6) of a floating root's centre of mass [m/s], and angular [rad/s], in its frame; else (..., 0)."""
+    down: Tensor
+    """(..., 3) direction of gravity in the frame of a floating root, else of the world."""
+    effort: Tensor
+    """(..., J) of all joints [N or N m]."""
 
 
 class Representation(nn.Module):
@@ -80,6 +97,19 @@ class Representation(nn.Module):
         poses = [f"root {what} {axis}" for what in ("position", "rotation") for axis in "xyz"] * layout.floating
         self.pose_names = (*poses, *(f"position {name}" for name in names))
         """What each of the V numbers of :meth:`pose_change` is."""
+
+    def unpack(self, features: Tensor) -> StateParts:
+        """Returns what features (..., F) say of a state; angles of continuous hinges between -pi and pi."""
+        layout, lead = self.layout, features.shape[:-1]
+        sizes = [len(self._continuous)] * 2 + [len(self._limited), layout.num_joints]
+        sizes += [6 * self._floating, 3 * self._floating, len(self._actuated)]
+        sin, cos, limited, joint_vel, root_vel, down, effort = features.split(sizes, dim=-1)
+        joint_pos = features.new_zeros(*lead, layout.num_joints)
+        joint_pos = joint_pos.index_copy(-1, self._continuous, torch.atan2(sin, cos))
+        joint_pos = joint_pos.index_copy(-1, self._limited, limited)
+        efforts = features.new_zeros(*lead, layout.num_joints).index_copy(-1, self._actuated, effort)
+        down = down if self._floating else self.gravity.expand(*lead, 3)
+        return StateParts(joint_pos, joint_vel, root_vel, down, efforts)
 
     def features(self, q: Tensor, qd: Tensor, effort: Tensor) -> Tensor:
         """Returns what a network sees (..., F) of states, and of the efforts [N or N m] of the step that follows."""

@@ -132,7 +132,11 @@ class Fit:
         self.processes = processes or Processes()
         torch.manual_seed(cfg.seed)
         model = NeRDModel(
-            data.teacher.layout, cfg.network, cfg.options, data.teacher.search if cfg.sees_contacts else None
+            data.teacher.layout,
+            cfg.network,
+            cfg.options,
+            data.teacher.search if cfg.sees_contacts else None,
+            data.teacher.robot,
         )
         pose_scale = prepare_model(model, data.train)
         stored = None if checkpoint is None else self._load(checkpoint, model)

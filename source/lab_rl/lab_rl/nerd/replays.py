@@ -18,8 +18,7 @@ from lab_core.envs import RLEnv, make_env
 from lab_core.scene import SceneCfg
 from lab_newton import NeRDSolverCfg, NewtonCfg
 from lab_newton.arrays import present
-from lab_newton.nerd import Representation, RobotLayout
-from lab_newton.nerd.solver import NeRDSolver
+from lab_newton.nerd import NeRDSolver, Representation, RobotLayout
 from lab_rl.nerd.physics_steps import PhysicsSteps
 from lab_rl.nerd.rollouts import positions, with_solver
 from lab_rl.nerd.windows import window_starts

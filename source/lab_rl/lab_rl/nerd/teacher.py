@@ -9,12 +9,13 @@ from typing import Any
 from lab_core.config import parse_yaml
 from lab_core.datasets import DatasetError, RecordedDataset
 from lab_core.envs import make_env
+from lab_core.errors import LabError
 from lab_core.physics import differences
 from lab_core.scene import Articulation, actuated_joints
 from lab_core.sensors import ContactSetCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.contact_set import ContactSearch
-from lab_newton.nerd import RobotLayout
+from lab_newton.nerd import RobotLayout, RobotProperties
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Teacher:
     entity: str
     layout: RobotLayout
     fingerprint: dict[str, Any]
+    robot: RobotProperties | None = None
+    """Its masses; None where forces of its joints do not follow from motion."""
     cfg: Any = None
     """Configuration of its environment, as recorded."""
 
@@ -63,10 +66,18 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
         driven = actuated_joints(robot.name, robot.cfg.actuators, robot.joint_names)
         actuated = [robot.joint_names[joint] for joints in driven.values() for joint in joints]
         layout = RobotLayout.from_model(env.physics.model, env.physics_dt, actuated)
+        masses = _masses(env.physics, robot.name)
     finally:
         env.close()
     task = str(first.parsed_attribute("env_args", {}).get("env_name", ""))
-    return Teacher(task, entities[0], layout, fingerprint, cfg)
+    return Teacher(task, entities[0], layout, fingerprint, masses, cfg)
+
+
+def _masses(physics: NewtonBackend, entity: str) -> RobotProperties | None:
+    try:
+        return physics.robot_properties(entity)
+    except LabError:  # said by the networks that need them
+        return None
 
 
 def _search(cfg: Any) -> ContactSearch | None:

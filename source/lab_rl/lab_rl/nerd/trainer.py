@@ -68,6 +68,8 @@ class Trainer:
         self.model.train()
         rows = self.sampler.draw(self.processes.share(cfg.batch_size))
         errors = self.squared_errors(rows)
+        if cfg.loss == "huber":
+            errors = torch.where(errors < 1.0, errors, 2.0 * errors.clamp(min=1.0).sqrt() - 1.0)
         # Shares may differ in size, and the gradient is that of the mean over all of them.
         count = torch.full((), float(errors.numel()), device=self._device)
         self.processes.sum_([count])

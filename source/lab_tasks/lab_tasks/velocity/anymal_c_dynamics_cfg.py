@@ -63,7 +63,7 @@ def anymal_c_rough_touch_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
 
 def anymal_c_fit_cfg() -> FitCfg:
     """Returns the recipe of a model of the ANYmal C on flat or rough ground."""
-    return FitCfg(network="ParallelNeRD", options={"contact_channels": 13}, updates=20_000, learning_rate=1e-3)
+    return FitCfg(network="ContactImpulses", loss="huber", updates=20_000, ema_decay=0.99)
 
 
 def _explore(cfg: ManagerBasedRLEnvCfg, play: bool) -> ManagerBasedRLEnvCfg:

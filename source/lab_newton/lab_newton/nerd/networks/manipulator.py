@@ -12,6 +12,7 @@ from lab_newton.nerd.networks.network import Network
 
 if TYPE_CHECKING:
     from lab_newton.nerd.representation import Representation
+    from lab_newton.nerd.wrenches.robot import RobotProperties
 
 
 class Manipulator(Network):
@@ -59,7 +60,9 @@ class Manipulator(Network):
         self.coefficients = nn.Sequential(*layers, nn.Linear(widths[-1], self.num_outputs * self._num_factors))
 
     @classmethod
-    def for_robot(cls, representation: Representation, options: Mapping[str, Any]) -> Self:
+    def for_robot(
+        cls, representation: Representation, options: Mapping[str, Any], robot: RobotProperties | None = None
+    ) -> Self:
         owners, outputs = representation.feature_owners, representation.change_owners
         return cls(owners, outputs, representation.feature_kinds, **options)
 

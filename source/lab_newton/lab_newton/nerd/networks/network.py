@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from lab_newton.nerd.networks.contacts import ContactEncoder, Contacts
 
 if TYPE_CHECKING:
     from lab_newton.nerd.representation import Representation
+    from lab_newton.nerd.wrenches.robot import RobotProperties
 
 
 class Network(nn.Module, ABC):
@@ -28,6 +29,9 @@ class Network(nn.Module, ABC):
         contact_channels: C, numbers of a contact; 0: it sees no contacts.
         contact_size: Numbers that the contacts of a body are made into.
     """
+
+    in_units: ClassVar[bool] = False
+    """Whether it takes features and contacts in SI units, and gives changes of velocity in them."""
 
     def __init__(
         self,
@@ -50,8 +54,10 @@ class Network(nn.Module, ABC):
             self.token_size += self.num_bodies * contact_size
 
     @classmethod
-    def for_robot(cls, representation: Representation, options: Mapping[str, Any]) -> Self:
-        """Returns one for the channels of a robot.
+    def for_robot(
+        cls, representation: Representation, options: Mapping[str, Any], robot: RobotProperties | None = None
+    ) -> Self:
+        """Returns one for the channels of a robot, whose masses are ``robot`` where they are known.
 
         Raises:
             TypeError: it does not take one of the options.

@@ -48,15 +48,17 @@ class RigidBodies:
         parts: Bodies that move by themselves: a free root, then that of each joint.
     """
 
-    def __init__(self, robot: RobotProperties, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, robot: RobotProperties, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64
+    ) -> None:
         tree = robot.tree
-        self._forward = ForwardKinematics(tree, device=device, dtype=torch.float64)
+        self._forward = ForwardKinematics(tree, device=device, dtype=dtype)
         self.free_root = tree.free_root
         movers = [tree.body_joints.index(joint) for joint in range(len(tree.joint_names))]
         self.parts = (*([0] if tree.free_root else []), *movers)
 
         def put(values: object) -> Tensor:
-            return torch.as_tensor(values, dtype=torch.float64).to(device)
+            return torch.as_tensor(values, dtype=dtype).to(device)
 
         self.mass, self.gravity = put(robot.mass), put(robot.gravity)
         self._inertia, self._armature = put(robot.inertia), put(robot.armature)
@@ -73,7 +75,7 @@ class RigidBodies:
 
     def __call__(self, q: Tensor, qd: Tensor) -> BodyMotion:
         """Returns the motion of bodies in the states ``q`` (..., Q) and ``qd`` (..., V)."""
-        q, qd = q.double(), qd.double()
+        q, qd = q.to(self.mass.dtype), qd.to(self.mass.dtype)
         root = q[..., :7] if self.free_root else None
         pose = self._forward.poses(q[..., 7 * self.free_root :], root)
         pos, quat = pose[..., :3], pose[..., 3:7]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import newton
 import numpy as np
@@ -15,6 +17,8 @@ from lab_core.kinematics import KinematicTree
 from lab_newton.arrays import present
 from lab_newton.kinematics import kinematic_tree
 from lab_newton.state import NewtonEntity
+
+_TENSORS = ("mass", "inertia", "armature", "damping", "limits", "gravity")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +38,17 @@ class RobotProperties:
     """(J, 2) lowest and highest position [rad or m]."""
     gravity: Tensor
     """(3,) world frame [m/s^2]."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it as plain values, for JSON."""
+        return {"tree": asdict(self.tree), **{name: getattr(self, name).tolist() for name in _TENSORS}}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RobotProperties:
+        """Returns the robot that :meth:`to_dict` described."""
+        tree = {name: _tuples(value) for name, value in values["tree"].items()}
+        tensors = {name: torch.tensor(values[name], dtype=torch.float64) for name in _TENSORS}
+        return cls(tree=KinematicTree(**tree), **tensors)
 
     @classmethod
     def from_model(cls, model: newton.Model, entity: NewtonEntity) -> RobotProperties:
@@ -64,3 +79,8 @@ class RobotProperties:
             limits=torch.stack((read(model.joint_limit_lower, dofs), read(model.joint_limit_upper, dofs)), dim=-1),
             gravity=read(model.gravity, [0])[0],
         )
+
+
+def _tuples(value: Any) -> Any:
+    """Lists of JSON as the tuples that they were."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
