@@ -31,9 +31,9 @@ def plot_clip(clip: MotionClip, robot: RobotModel, path: Path) -> None:
         raise LabError("Plots need matplotlib: pip install 'lab_tasks[plot]'.") from None
     clip = clip.with_joints(robot.joint_names)
     figure = Figure(figsize=(14.0, 15.0), layout="constrained")
-    strip, curves = np.ravel(figure.subfigures(2, 1, height_ratios=(1.0, 3.0)))
-    _draw_strip(strip, clip, robot)
-    axes = curves.subplots(4, 2, sharex=True).flatten()
+    rows: Any = figure.subfigures(2, 1, height_ratios=(1.0, 3.0))
+    _draw_strip(rows[0], clip, robot)
+    axes = rows[1].subplots(4, 2, sharex=True).flatten()
     _draw_root(axes, clip, robot)
     _draw_joints(axes[3:], clip, robot)
     for axis in axes:
@@ -54,10 +54,9 @@ def _draw_strip(figure: Any, clip: MotionClip, robot: RobotModel) -> None:
     frames = np.linspace(0, len(clip) - 1, _FIGURES).round().astype(int)
     bodies = robot.body_positions(clip)[frames]
     parents = robot.model.body_parentid[1:] - 1
-    for row, (axis, side, view) in enumerate(zip(figure.subplots(2, 1), (1, 0), ("front", "side"), strict=True)):
+    for axis, side, view in zip(figure.subplots(2, 1), (1, 0), ("front", "side"), strict=True):
         for place, points in enumerate(bodies):
-            across = points[:, side] - points[0, side]
-            across = place + (-across if row == 0 else across)  # seen from the front, left is right
+            across = place + points[:, side] - points[0, side]
             for link in range(1, len(points)):
                 ends = [parents[link], link]
                 axis.plot(across[ends], points[ends, 2], color="C1" if _is_left(robot, link) else "C0", linewidth=1.5)
