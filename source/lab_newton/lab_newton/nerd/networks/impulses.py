@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lab_core.sensors import GEOMETRY_SIZE
+from lab_newton.nerd.inverse import invert_positive
 from lab_newton.nerd.networks.contacts import Contacts
 from lab_newton.nerd.networks.network import Network
 from lab_newton.nerd.networks.precision import full_precision
@@ -64,13 +65,24 @@ class ContactImpulses(Network):
         self._gravity = float(torch.tensor(representation.layout.gravity).norm())
         self._bodies: RigidBodies | None = None
         wide = (robot.limits[:, 1] - robot.limits[:, 0]) > 2.0 * torch.pi
-        self.register_buffer("_limited", (~wide).nonzero()[:, 0], persistent=False)
-        self.register_buffer("_limits", robot.limits[~wide].float(), persistent=False)
+        limited = (~wide).nonzero()[:, 0]
+        columns = torch.nn.functional.one_hot(limited + 6 * self._floating, self.num_outputs).float()
+        for name, value in {
+            "_limited": limited,
+            "_limits": robot.limits[limited].float(),
+            "_columns": columns[:, None],
+            "_parts": torch.tensor(RigidBodies(robot).parts),
+            "_axes": torch.eye(3),
+        }.items():  # on the device: a graph cannot hold a copy from the host
+            self.register_buffer(name, value, persistent=False)
         self.contact_rounds = nn.ModuleList(_layers(15 + memory, hidden, 3 + memory) for _ in range(rounds))
         self.limit_rounds = nn.ModuleList(_layers(4 + memory, hidden, 1 + memory) for _ in range(rounds))
 
     _limited: Tensor
     _limits: Tensor
+    _columns: Tensor
+    _parts: Tensor
+    _axes: Tensor
 
     @classmethod
     def for_robot(
@@ -106,10 +118,10 @@ class ContactImpulses(Network):
         effort = torch.cat((torch.zeros_like(parts.root_vel), parts.effort), dim=-1)
         # Damping of joints acts on the velocity at the end of the step.
         matrix = motion.mass_matrix + self._dt * torch.diag(bodies.damping)
-        factor = torch.linalg.cholesky_ex(matrix)[0]
-        free = self._dt * torch.cholesky_solve((effort + weight - motion.bias)[..., None], factor)[..., 0]
-        contact = _Rows(*self._contact_rows(bodies, motion, contacts), factor, self._memory)
-        limit = _Rows(*self._limit_rows(parts.joint_pos, free), factor, self._memory)
+        response = invert_positive(matrix)
+        free = self._dt * (response @ (effort + weight - motion.bias)[..., None])[..., 0]
+        contact = _Rows(*self._contact_rows(motion, contacts), response, self._memory)
+        limit = _Rows(*self._limit_rows(parts.joint_pos), response, self._memory)
         gap = contacts.geometry[..., 9:10]
         change = free
         for look, press in zip(self.contact_rounds, self.limit_rounds, strict=True):
@@ -118,17 +130,15 @@ class ContactImpulses(Network):
             contact.add(look(torch.cat((*seen, speed.clamp(-5, 5), *contact.state()), dim=-1)))
             speed = limit.velocity(qd + change)
             limit.add(press(torch.cat(((limit.gap / 0.05).clamp(-3, 3), speed / 5.0, *limit.state()), dim=-1)))
-            change = free + torch.cholesky_solve((contact.force() + limit.force())[..., None], factor)[..., 0]
+            change = free + (response @ (contact.force() + limit.force())[..., None])[..., 0]
         return change
 
-    def _contact_rows(
-        self, bodies: RigidBodies, motion: BodyMotion, contacts: Contacts
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _contact_rows(self, motion: BodyMotion, contacts: Contacts) -> tuple[Tensor, Tensor, Tensor]:
         """Jacobian (B, K, 3, V) of the contact's point along its normal and two tangents; which count; gaps."""
-        part = torch.tensor(bodies.parts, device=contacts.owner.device)[contacts.owner.long()]
+        part = self._parts[contacts.owner.long()]
         valid = contacts.valid[..., None]
         geometry = torch.where(valid, contacts.geometry, 0.0)
-        point, normal = geometry[..., :3], torch.where(valid, geometry[..., 3:6], geometry.new_tensor((0.0, 0.0, 1.0)))
+        point, normal = geometry[..., :3], torch.where(valid, geometry[..., 3:6], self._axes[2])
 
         def of_parts(values: Tensor) -> Tensor:
             index = part.view(*part.shape, *(1,) * (values.dim() - 2)).expand(*part.shape, *values.shape[2:])
@@ -136,15 +146,21 @@ class ContactImpulses(Network):
 
         arm = (point - of_parts(motion.com))[..., None].expand(*part.shape, 3, motion.linear.shape[-1])
         jacobian = of_parts(motion.linear) + torch.linalg.cross(of_parts(motion.angular), arm, dim=-2)
-        return valid[..., None] * (_frames(normal) @ jacobian), contacts.valid, geometry[..., 9:10]
+        return valid[..., None] * (self._frames(normal) @ jacobian), contacts.valid, geometry[..., 9:10]
 
-    def _limit_rows(self, joint_pos: Tensor, velocity: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _limit_rows(self, joint_pos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same of the nearer limit of each joint that has one: (B, L, 1, V), away from it."""
         position = joint_pos.index_select(-1, self._limited)
         above, below = position - self._limits[:, 0], self._limits[:, 1] - position
         sign, gap = torch.where(above < below, 1.0, -1.0), torch.minimum(above, below)
-        columns = torch.nn.functional.one_hot(self._limited + 6 * self._floating, velocity.shape[-1])
-        return sign[..., None, None] * columns[:, None], gap < _NEAR, gap[..., None]
+        return sign[..., None, None] * self._columns, gap < _NEAR, gap[..., None]
+
+    def _frames(self, normal: Tensor) -> Tensor:
+        """Rows (..., 3, 3): a unit vector (..., 3) and two across it."""
+        x, y, _ = self._axes
+        across = torch.linalg.cross(normal, torch.where(normal[..., :1].abs() < 0.9, x, y))
+        across = torch.nn.functional.normalize(across, dim=-1)
+        return torch.stack((normal, across, torch.linalg.cross(normal, across)), dim=-2)
 
     def _rigid_bodies(self, device: torch.device) -> RigidBodies:
         if self._bodies is None or self._bodies.mass.device != device:
@@ -161,24 +177,24 @@ class _Rows:
         jacobian: (B, K, R, V) from velocities of the robot to those of the places.
         active: (B, K) where an impulse may act.
         gap: (B, K, 1) [m or rad].
-        factor: (B, V, V) Cholesky factor of the mass matrix.
+        response: (B, V, V) inverse of the mass matrix.
         memory: Numbers that each place keeps.
     """
 
-    def __init__(self, jacobian: Tensor, active: Tensor, gap: Tensor, factor: Tensor, memory: int) -> None:
+    def __init__(self, jacobian: Tensor, active: Tensor, gap: Tensor, response: Tensor, memory: int) -> None:
         self.gap = gap
         self._jacobian, self._active = jacobian, active[..., None]
         size = jacobian.shape[2]
-        reach = torch.linalg.solve_triangular(factor, jacobian.flatten(1, 2).mT, upper=False)
-        reach = reach.mT.unflatten(1, jacobian.shape[1:3])
-        own = reach @ reach.mT + _FLOOR * torch.eye(size, device=factor.device)  # velocity of each place per impulse
-        self._own, self._inverse = own, torch.linalg.inv_ex(own)[0]
+        reach = (jacobian.flatten(1, 2) @ response).unflatten(1, jacobian.shape[1:3])
+        # Velocity of each place per impulse.
+        own = reach @ jacobian.mT + _FLOOR * torch.eye(size, device=response.device)
+        self._own, self._inverse = own, invert_positive(own)
         diagonal = own.diagonal(dim1=-2, dim2=-1)
-        across = torch.triu_indices(size, size, offset=1, device=factor.device)
+        across = torch.triu_indices(size, size, offset=1, device=response.device)
         shape = own[..., across[0], across[1]] / diagonal[..., across[0]]
         self._masses = torch.cat((torch.log(diagonal), shape), dim=-1)
         self._impulse = torch.zeros_like(jacobian[..., 0])
-        self._memory = torch.zeros(*jacobian.shape[:2], memory, device=factor.device)
+        self._memory = torch.zeros(*jacobian.shape[:2], memory, device=response.device)
 
     def velocity(self, velocity: Tensor) -> Tensor:
         """Velocities (B, K, R) of the places, for those of the robot (B, V)."""
@@ -206,11 +222,3 @@ def _layers(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
         last.weight.mul_(0.1)
         last.bias.zero_()
     return nn.Sequential(nn.Linear(inputs, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), last)
-
-
-def _frames(normal: Tensor) -> Tensor:
-    """Rows (..., 3, 3): a unit vector (..., 3) and two across it."""
-    x, y = normal.new_tensor((1.0, 0.0, 0.0)), normal.new_tensor((0.0, 1.0, 0.0))
-    across = torch.linalg.cross(normal, torch.where(normal[..., :1].abs() < 0.9, x, y).expand_as(normal))
-    across = torch.nn.functional.normalize(across, dim=-1)
-    return torch.stack((normal, across, torch.linalg.cross(normal, across)), dim=-2)
