@@ -15,12 +15,14 @@ from lab_newton.nerd.normaliser import Normaliser
 from lab_newton.nerd.refusals import check_fingerprint
 from lab_newton.nerd.representation import Representation
 from lab_newton.nerd.solver import NeRDSolver
-from lab_newton.nerd.wrenches import RobotProperties
+from lab_newton.nerd.wrenches import ContactPoints, JointWrenches, RobotProperties, WrenchReconstruction
 
 __all__ = [
     "NETWORKS",
+    "ContactPoints",
     "Contacts",
     "History",
+    "JointWrenches",
     "ModelDescription",
     "NeRDModel",
     "NeRDSolver",
@@ -30,6 +32,7 @@ __all__ = [
     "RobotLayout",
     "RobotProperties",
     "SolverNeRD",
+    "WrenchReconstruction",
     "check_fingerprint",
     "load_model",
     "save_model",

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from lab_core.errors import LabError
-from lab_newton.nerd import Representation
-from lab_newton.nerd.wrenches import JointWrenches
+from lab_newton.nerd import JointWrenches, Representation
 
 GROUPS: Mapping[str, str] = {
     "base linear velocity": r"root velocity .",

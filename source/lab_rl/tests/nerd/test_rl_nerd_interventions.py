@@ -9,8 +9,7 @@ import torch
 
 from lab_core.errors import LabError
 from lab_core.kinematics import KinematicTree
-from lab_newton.nerd import Representation
-from lab_newton.nerd.wrenches import ContactPoints, RobotProperties, WrenchReconstruction
+from lab_newton.nerd import ContactPoints, Representation, RobotProperties, WrenchReconstruction
 from lab_rl.nerd.interventions import describe_interventions, intervene
 
 STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)

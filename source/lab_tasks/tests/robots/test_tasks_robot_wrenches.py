@@ -11,8 +11,7 @@ from lab_core.scene import SceneCfg
 from lab_core.sensors import ContactSetCfg, JointWrenchCfg
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
-from lab_newton.nerd import RobotLayout
-from lab_newton.nerd.wrenches import ContactPoints, RobotProperties, WrenchReconstruction
+from lab_newton.nerd import ContactPoints, RobotLayout, RobotProperties, WrenchReconstruction
 from lab_tasks.robots import anymal_c_cfg
 
 
