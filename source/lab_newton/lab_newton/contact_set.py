@@ -12,11 +12,9 @@ import torch
 import warp as wp
 
 from lab_core.errors import ConfigError
-from lab_core.sensors import TOKEN_SIZE
+from lab_core.sensors import TOKEN_SIZE, ContactSetCfg
 from lab_newton import contact_set_kernels as kernels
 from lab_newton.arrays import present
-
-_MOVING = (newton.JointType.FREE, newton.JointType.REVOLUTE, newton.JointType.PRISMATIC)
 
 
 @dataclass(frozen=True)
@@ -52,13 +50,11 @@ class ContactSet:
         bodies: Places of the articulation's bodies in the slice of a world; None: all of them.
     """
 
-    _DEFAULT_CAPACITY = 32
-
     def __init__(self, model: newton.Model, search: ContactSearch, bodies: Sequence[int] | None = None) -> None:
         self.search = search
         self._model = _with_gap(model, search.distance)
         worlds = model.world_count
-        capacity = search.capacity or self._DEFAULT_CAPACITY
+        capacity = search.capacity or ContactSetCfg.capacity
         device = model.device
         self._pipeline = newton.CollisionPipeline(
             self._model, rigid_contact_max=worlds * capacity, deterministic=True, contact_matching="disabled"
@@ -167,7 +163,7 @@ def find_parts(model: newton.Model, bodies: Sequence[int] | None = None) -> tupl
         if child not in own:
             continue
         root = int(child) if root < 0 else root
-        if newton.JointType(kind) in _MOVING:
+        if newton.JointType(kind) != newton.JointType.FIXED:
             part_of[child] = len(names)
             names.append(model.body_label[child].rsplit("/", 1)[-1])
         elif parent >= 0:

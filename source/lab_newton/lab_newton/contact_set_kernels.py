@@ -72,7 +72,7 @@ def collect(
     point1 = world_point(body_q, body1, pool.point1[contact])
     gap = wp.dot(pool.normal[contact], point1 - point0) - pool.margin0[contact] - pool.margin1[contact]
     gaps[contact] = gap
-    if gap > distance:
+    if not gap <= distance:  # nor where it is not a number
         return
     bodies = part_of.shape[0]
     for side in range(2):

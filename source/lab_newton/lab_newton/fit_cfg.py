@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from lab_core.errors import ConfigError
 from lab_core.sensors import GEOMETRY_SIZE
@@ -78,6 +78,8 @@ class FitCfg:
                 f"fit.options.contact_channels must be {GEOMETRY_SIZE}, the numbers of a contact, or 0 for a model "
                 f"that sees none; got {self.options['contact_channels']}."
             )
+        if self.loss not in get_args(Loss):
+            raise ConfigError(f"fit.loss must be one of {', '.join(get_args(Loss))}, got {self.loss!r}.")
         for name in ("holdout", "ema_decay"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ConfigError(f"fit.{name} must be at least 0 and less than 1, got {getattr(self, name)}.")

@@ -38,7 +38,8 @@ class NeRDSolver(WrappedSolver):
         """
         super().__init__(SolverNeRD(model, cfg.model, compiled=cfg.compiled), collisions=None)
         self.contact_set = self.inner.contact_set
-        self.strict_capacity = True  # what it does not see of contacts makes it predict another motion
+        # What a model does not see of contacts makes it predict another motion.
+        self.strict_capacity = self.contact_set is not None
         self.name = f"NeRD {os.path.basename(cfg.model.rpartition(':')[2])}"
         learned = self.inner.learned.layout
         if physics.substeps != 1:

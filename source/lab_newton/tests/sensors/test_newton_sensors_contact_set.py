@@ -6,6 +6,7 @@ import dataclasses
 import math
 from pathlib import Path
 
+import newton
 import numpy as np
 import pytest
 import torch
@@ -16,6 +17,7 @@ from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg,
 from lab_core.sensors import ContactSetCfg, SensorCfg, split_tokens
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
+from lab_newton.contact_set import find_parts
 
 ASSETS = Path(__file__).parents[1] / "newton_assets"
 FOOT_HEIGHT = 0.23
@@ -136,3 +138,17 @@ def test_all_look_at_one_set():
     two = {"near": ContactSetCfg(distance=0.05), "far": ContactSetCfg(distance=0.1)}
     with pytest.raises(ConfigError, match=r"'near'\].distance is 0.05, .*'far'\].distance is 0.1"):
         make(torch.device("cpu"), sensors=two)
+
+
+def test_what_a_ball_joint_moves_is_a_part_and_what_is_welded_is_none():
+    builder = newton.ModelBuilder()
+    names = ("base", "arm", "hand", "tip")
+    base, arm, hand, tip = (builder.add_link(mass=1.0, label=name) for name in names)
+    joints = [
+        builder.add_joint_free(child=base),
+        builder.add_joint_ball(parent=base, child=arm),
+        builder.add_joint_fixed(parent=arm, child=hand),
+        builder.add_joint_revolute(parent=hand, child=tip),
+    ]
+    builder.add_articulation(joints)
+    assert find_parts(builder.finalize(device="cpu")) == ([0, 1, 1, 2], ["base", "arm", "tip"], 0)

@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 import torch
 
-from lab_core.errors import LabError
+from lab_core.errors import ConfigError, LabError
 from lab_rl.nerd.trainer import RULE_TOLERANCE, Trainer, check_rule, prepare_model
 
 NORMALISERS = ("inputs.mean", "inputs.std", "changes.mean", "changes.std")
@@ -78,6 +78,19 @@ def test_updates_make_the_loss_small(make_trainer):
         loss = trainer.update()
     assert 0.5 < before < 2.0  # an untrained network knows no more than the mean
     assert loss_of(trainer) < 0.1 * before and loss.shape == () and not loss.requires_grad
+
+
+@pytest.mark.parametrize(("loss", "expected"), [("squared", (0.25 + 9.0) / 2), ("huber", (0.25 + 2 * 3.0 - 1.0) / 2)])
+def test_huber_takes_large_errors_for_what_they_are(make_trainer, monkeypatch, loss, expected):
+    trainer = make_trainer(loss=loss)
+    weight = next(trainer.model.network.parameters())
+    monkeypatch.setattr(trainer, "squared_errors", lambda rows: torch.tensor([0.25, 9.0]) + 0.0 * weight.sum())
+    assert float(trainer.update()) == pytest.approx(expected)
+
+
+def test_an_unknown_loss_is_refused(make_trainer):
+    with pytest.raises(ConfigError, match=r"fit.loss must be one of squared, huber, got 'cubed'"):
+        make_trainer(loss="cubed").cfg.check()
 
 
 def test_the_average_follows_the_weights(make_trainer):
