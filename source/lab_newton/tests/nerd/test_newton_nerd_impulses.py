@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -177,3 +178,23 @@ def test_a_file_holds_the_masses(landing, tmp_path):
 def test_a_robot_without_masses_is_refused(flying):
     with pytest.raises(ConfigError, match="ContactImpulses: it needs the masses of a robot"):
         NeRDModel(flying.model.layout, "ContactImpulses", {}, SEARCH)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_graph_predicts_what_the_cpu_does(landing):
+    representation, steps = landing.model.representation, landing.steps
+    features = representation.features(steps.q, steps.qd, steps.effort)[:, None]
+    with torch.no_grad():
+        expected = landing.model.predict(features, steps.contacts)
+        model, features = copy.deepcopy(landing.model).cuda(), features.cuda()
+        contacts = Contacts(*(value.cuda() for value in steps.contacts))
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            model.predict(features, contacts)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = model.predict(features, contacts)
+        graph.replay()
+    torch.testing.assert_close(captured.cpu(), expected, rtol=1e-3, atol=1e-3)

@@ -11,6 +11,7 @@ from torch import Tensor
 from lab_core.errors import LabError
 from lab_newton import FitCfg
 from lab_newton.nerd import NeRDModel
+from lab_rl.cuda_graph import CapturedCall
 from lab_rl.nerd.physics_steps import PhysicsSteps
 from lab_rl.nerd.processes import Processes
 from lab_rl.nerd.windows import WindowSampler
@@ -21,12 +22,15 @@ _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 class Trainer:
     """Fits ``model`` to ``steps``, which lie on its device; with several processes, each to steps of its own.
 
+    On a GPU, one process makes its updates as a CUDA graph.
+
     Args:
         cfg: Settings.
         model: With fitted normalisers; all processes begin with the same weights.
         pose_scale: (V,) standard deviation of changes of pose over a step, by which errors of a rollout are divided.
         steps: What this process trains on.
         processes: Which one it is.
+        captured: False: without a graph, to compare.
     """
 
     def __init__(
@@ -36,6 +40,7 @@ class Trainer:
         pose_scale: Tensor,
         steps: PhysicsSteps,
         processes: Processes | None = None,
+        captured: bool = True,
     ) -> None:
         self.cfg = cfg
         self.model = model
@@ -47,28 +52,49 @@ class Trainer:
         self._pose_scale = pose_scale
         self._context = model.network.context
         self.sampler = WindowSampler(steps, self._context + cfg.horizon - 1, cfg.seed + 1 + self.processes.rank)
+        device = steps.q.device
         known = [kind == "effort" for kind in model.representation.feature_kinds]
-        noise = cfg.state_noise * model.inputs.std.to(steps.q.device)
-        self._noise = noise.masked_fill(torch.tensor(known, device=steps.q.device), 0.0)
+        noise = cfg.state_noise * model.inputs.std.to(device)
+        self._noise_scale = noise.masked_fill(torch.tensor(known, device=device), 0.0)
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        # What a graph reads must be on its device.
+        on_gpu = device.type == "cuda"
+        self._learning_rate = torch.zeros((), device=device)
+        self._placed: dict[str, Any] = {"fused": on_gpu, "capturable": on_gpu}
         self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=cfg.learning_rate, weight_decay=cfg.weight_decay, betas=(0.9, 0.99)
+            self._parameters,
+            lr=self._learning_rate if on_gpu else cfg.learning_rate,
+            weight_decay=cfg.weight_decay,
+            betas=(0.9, 0.99),
+            **self._placed,
         )
-        self._device = steps.q.device
-        self._scaler = torch.amp.GradScaler(self._device.type, enabled=cfg.precision == "fp16")
+        self._new_share = torch.zeros((), device=device)
+        batch = self.processes.share(cfg.batch_size)
+        self._rows = torch.zeros(batch, self._context + cfg.horizon - 1, dtype=torch.int64, device=device)
+        self._noise = torch.zeros(batch, self._context, len(known), device=device) if cfg.state_noise else None
+        self._device = device
+        self._scaler = torch.amp.GradScaler(device.type, enabled=cfg.precision == "fp16")
+        self._train = CapturedCall(self._train_on_batch, device, captured and self.processes.world_size == 1)
 
     def update(self) -> Tensor:
         """Makes one update and returns the loss of its batch, a scalar on the device.
 
         With FP16 a batch whose gradients overflow changes nothing but their scale.
         """
-        cfg = self.cfg
-        for group in self._optimizer.param_groups:
-            group["lr"] = cfg.learning_rate_at(self.update_count)
+        self._set_learning_rate(self.cfg.learning_rate_at(self.update_count))
+        self.update_count += 1
+        # Early on the average would remember the random beginning.
+        decay = min(self.cfg.ema_decay, self.update_count / (self.update_count + 10.0))
+        self._new_share.fill_(1.0 - decay)
+        self._rows.copy_(self.sampler.draw(len(self._rows)))
+        if self._noise is not None:
+            self._noise.copy_(self._draw_noise(self._noise.shape))
+        return self._train().clone()
+
+    def _train_on_batch(self) -> Tensor:
         self.model.train()
-        rows = self.sampler.draw(self.processes.share(cfg.batch_size))
-        errors = self.squared_errors(rows)
-        if cfg.loss == "huber":
+        errors = self.squared_errors(self._rows, self._noise)
+        if self.cfg.loss == "huber":
             errors = torch.where(errors < 1.0, errors, 2.0 * errors.clamp(min=1.0).sqrt() - 1.0)
         # Shares may differ in size, and the gradient is that of the mean over all of them.
         count = torch.full((), float(errors.numel()), device=self._device)
@@ -78,17 +104,17 @@ class Trainer:
         self._scaler.scale(loss).backward()
         self.processes.sum_([parameter.grad for parameter in self._parameters if parameter.grad is not None])
         self._scaler.unscale_(self._optimizer)
-        torch.nn.utils.clip_grad_norm_(self._parameters, cfg.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(self._parameters, self.cfg.max_grad_norm)
         self._scaler.step(self._optimizer)
         self._scaler.update()
-        self.update_count += 1
         self._average()
         loss = loss.detach()
         self.processes.sum_([loss])
         return loss
 
-    def squared_errors(self, rows: Tensor) -> Tensor:
-        """Returns squared errors on the common scale, of every step predicted in windows ``rows`` (B, length).
+    def squared_errors(self, rows: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Returns squared errors on the common scale, of every step predicted in windows ``rows`` (B, length), with
+        ``noise`` (B, T, F) added to what the network sees at first.
 
         Beyond the first ones, steps begin where the model is, with the contacts that its teacher had then: their
         geometry stays as it was recorded, in the frame of the root. That is exact where the root drifts along a plane
@@ -99,7 +125,9 @@ class Trainer:
         representation = model.representation
         q, qd, effort, qd_next = (value[rows] for value in (steps.q, steps.qd, steps.effort, steps.qd_next))
         first = slice(0, context)
-        features = self._with_noise(representation.features(q[:, first], qd[:, first], effort[:, first]))
+        features = representation.features(q[:, first], qd[:, first], effort[:, first])
+        if noise is not None:
+            features = features + noise
         with self._autocast():
             outputs = model(features, steps.contacts(rows[:, first]))
         target = model.changes(representation.velocity_change(q[:, first], qd[:, first], qd_next[:, first]))
@@ -132,13 +160,14 @@ class Trainer:
         self.update_count = state["update_count"]
         self.model.load_state_dict(state["model"])
         self.averaged.load_state_dict(state["averaged"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        # The state may come from another device.
+        stored = state["optimizer"]
+        groups = [{**group, **self._placed} for group in stored["param_groups"]]
+        self._optimizer.load_state_dict({**stored, "param_groups": groups})
         self._scaler.load_state_dict(state["scaler"])
 
-    def _with_noise(self, features: Tensor) -> Tensor:
-        if not self.cfg.state_noise:
-            return features
-        return features + self._noise * self.sampler.normal(features.shape)
+    def _draw_noise(self, shape: torch.Size) -> Tensor:
+        return self._noise_scale * self.sampler.normal(shape)
 
     def _autocast(self) -> torch.autocast:
         dtype = _AUTOCAST.get(self.cfg.precision)
@@ -146,10 +175,13 @@ class Trainer:
 
     @torch.no_grad()
     def _average(self) -> None:
-        # Early on the average would remember the random beginning.
-        decay = min(self.cfg.ema_decay, self.update_count / (self.update_count + 10.0))
         for mean, value in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
-            mean.lerp_(value, 1.0 - decay)
+            mean.lerp_(value, self._new_share)
+
+    def _set_learning_rate(self, rate: float) -> None:
+        self._learning_rate.fill_(rate)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._learning_rate if self._placed["capturable"] else rate
 
 
 def prepare_model(model: NeRDModel, steps: PhysicsSteps) -> Tensor:

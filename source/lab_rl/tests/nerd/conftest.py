@@ -173,10 +173,13 @@ def make_cfg() -> Callable[..., FitCfg]:
 
 @pytest.fixture
 def make_trainer(make_model, make_steps, make_cfg) -> Callable[..., Trainer]:
-    def make(steps: PhysicsSteps | None = None, processes=None, **changes) -> Trainer:
+    def make(
+        steps: PhysicsSteps | None = None, processes=None, device: str = "cpu", captured: bool = True, **changes
+    ) -> Trainer:
         cfg, steps = make_cfg(**changes), make_steps() if steps is None else steps
         model = make_model(cfg.network, **cfg.options)
-        return Trainer(cfg, model, prepare_model(model, steps), steps, processes)
+        scale = prepare_model(model, steps).to(device)
+        return Trainer(cfg, model.to(device), scale, steps.to(torch.device(device)), processes, captured)
 
     return make
 

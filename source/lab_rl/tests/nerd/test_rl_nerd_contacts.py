@@ -212,13 +212,20 @@ def test_a_fit_with_contacts_goes_on_bit_for_bit(data, changes, assert_same):
 
 def test_noise_is_of_the_state_and_not_of_efforts(make_trainer):
     trainer = make_trainer(state_noise=0.5)
-    features = torch.zeros(4000, 1, 6)
-    noise = trainer._with_noise(features)
+    noise = trainer._draw_noise(torch.Size((4000, 1, 6)))
     kinds = trainer.model.representation.feature_kinds
     scales = zip(kinds, trainer.model.inputs.std.tolist(), strict=True)
     expected = [0.0 if kind == "effort" else 0.5 * std for kind, std in scales]
     assert noise.std(dim=(0, 1)).tolist() == pytest.approx(expected, rel=0.06)
-    assert torch.equal(make_trainer()._with_noise(features), features)
+    assert make_trainer()._noise is None
+
+
+def test_noise_is_added_to_what_the_network_sees(make_trainer):
+    trainer = make_trainer(state_noise=0.5)
+    rows = trainer.sampler.draw(8)
+    plain = trainer.squared_errors(rows)
+    assert torch.equal(trainer.squared_errors(rows, torch.zeros(8, 1, 6)), plain)
+    assert not torch.allclose(trainer.squared_errors(rows, torch.full((8, 1, 6), 0.1)), plain)
 
 
 @pytest.mark.parametrize("changes", [{"state_noise": -1.0}, {"options": {"contact_channels": 7}}])

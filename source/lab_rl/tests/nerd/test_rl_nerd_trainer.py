@@ -57,6 +57,33 @@ def test_a_fit_in_two_parts_is_the_fit_in_one(make_trainer, assert_same, changes
     assert second.update_count == 12
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"state_noise": 0.1}, {"precision": "fp16"}, {"horizon": 3}, MEMORY],
+    ids=["fp32", "noise", "fp16", "rollouts", "memory"],
+)
+def test_captured_updates_are_those_without_a_graph(make_trainer, changes):
+    captured = make_trainer(device="cuda", **changes)
+    plain = make_trainer(device="cuda", captured=False, **changes)
+    losses = [torch.stack([trainer.update() for _ in range(20)]) for trainer in (captured, plain)]
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=0.0)
+    for mine, other in zip(captured.averaged.parameters(), plain.averaged.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_state_goes_on_on_another_device(make_trainer, assert_same):
+    gpu, cpu = make_trainer(device="cuda"), make_trainer()
+    for first, second in ((gpu, cpu), (cpu, gpu)):
+        for _ in range(6):
+            first.update()
+        second.load_state_dict(copy.deepcopy(first.state_dict()))
+        assert second.update().isfinite() and second.update_count == first.update_count + 1
+
+
 def test_normalisers_stay_as_they_were_fitted(make_trainer, make_steps, make_model):
     trainer, fitted = make_trainer(), make_model()
     prepare_model(fitted, make_steps())
@@ -84,7 +111,7 @@ def test_updates_make_the_loss_small(make_trainer):
 def test_huber_takes_large_errors_for_what_they_are(make_trainer, monkeypatch, loss, expected):
     trainer = make_trainer(loss=loss)
     weight = next(trainer.model.network.parameters())
-    monkeypatch.setattr(trainer, "squared_errors", lambda rows: torch.tensor([0.25, 9.0]) + 0.0 * weight.sum())
+    monkeypatch.setattr(trainer, "squared_errors", lambda rows, noise: torch.tensor([0.25, 9.0]) + 0.0 * weight.sum())
     assert float(trainer.update()) == pytest.approx(expected)
 
 
