@@ -13,6 +13,7 @@ from importlib.abc import InspectLoader
 from importlib.machinery import PathFinder
 from typing import TextIO
 
+from lab_core.cli.interrupts import lasting_interrupts
 from lab_core.errors import LabError, nearest
 from lab_core.registry import EntryPointGroup
 
@@ -35,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
     try:
         try:
-            return _run(list(sys.argv[1:] if argv is None else argv))
+            with lasting_interrupts():
+                return _run(list(sys.argv[1:] if argv is None else argv))
         finally:  # here, and not when Python ends, where nothing can be done about an error
             for stream in streams:
                 stream.flush()

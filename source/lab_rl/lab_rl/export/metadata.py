@@ -75,7 +75,7 @@ def mjlab_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
         "default_joint_pos": _csv(robot["default_joint_pos"]),
         "command_names": _csv(metadata["commands"]),
         "observation_names": _csv(term["name"] for term in terms),
-        "observation_terms_scale": _csv(term.get("scale") or 1.0 for term in terms),
+        "observation_terms_scale": _csv(1.0 if (scale := term.get("scale")) is None else scale for term in terms),
         "observation_terms_clip": _csv(term.get("clip") for term in terms),
         "observation_terms_history_length": _csv(term.get("history_length", 0) for term in terms),
         "observation_terms_flatten_history_dim": _csv(term.get("flatten_history", True) for term in terms),

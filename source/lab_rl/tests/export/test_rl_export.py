@@ -248,6 +248,15 @@ def test_keys_of_mjlab_are_there(exported):
     assert {"run_path", "joint_stiffness", "joint_damping", "default_joint_pos", "command_names"} <= entries.keys()
 
 
+def test_scales_of_zero_are_told_as_zero(trained):
+    cfg = make_env_cfg()
+    cfg.observations["policy"].terms["joint_pos_rel"].scale = 0.0
+    cfg.actions["cart_effort"] = replace(cfg.actions["cart_effort"], scale=0.0)
+    entries = mjlab_metadata(policy_metadata(StubPolicy(cfg.build("cpu")), trained))
+    assert entries["observation_terms_scale"] == "0.0,0.3;2.0"
+    assert entries["action_scale"] == "0.0"
+
+
 def test_file_that_acts_differently_is_refused(exported):
     with pytest.raises(ExportError, match="differs from the trained one by"):
         check_onnx(exported.read_bytes(), torch.randn(20, 8), torch.full((20, 1), 0.7))

@@ -55,7 +55,7 @@ def _clip(path: Path, robot: RobotModel, fps: float, pos: Any, quat: Any, joints
     return MotionClip(
         name=path.stem,
         fps=fps,
-        joint_names=tuple(names or robot.joint_names),
+        joint_names=tuple(robot.joint_names if names is None else names),
         root_pos=pos,
         root_quat=quat,
         joint_pos=joints,
@@ -86,7 +86,7 @@ def _read_seed(path: Path, fps: float | None, robot: RobotModel) -> MotionClip:
     pos, angles = (np.stack([columns[name] for name in part], axis=1) for part in (root[:3], root[3:]))
     values = np.stack([columns[name] for name in joints], axis=1) if joints else np.zeros((len(table), 0))
     quat = Rotation.from_euler("xyz", angles, degrees=True).as_quat()  # small letters: about the fixed axes
-    clip = _clip(path, robot, fps or 120.0, pos / 100.0, quat, np.deg2rad(values), joints.values())
+    clip = _clip(path, robot, 120.0 if fps is None else fps, pos / 100.0, quat, np.deg2rad(values), joints.values())
     return clip.with_joints(robot.joint_names)
 
 

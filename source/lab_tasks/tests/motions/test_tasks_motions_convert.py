@@ -189,6 +189,12 @@ def test_wrong_numbers_are_refused_with_the_reason(
         convert_motion(tmp_path / "clip.csv", "lafan1_csv", ROBOT, input_fps=50.0)
 
 
+def test_a_rate_of_zero_is_refused_and_not_replaced(tmp_path: Path) -> None:
+    write_seed(tmp_path / "walk.csv")
+    with pytest.raises(MotionError, match="fps must be positive, got 0"):
+        convert_motion(tmp_path / "walk.csv", "seed_csv", ROBOT, input_fps=0.0)
+
+
 def test_rates_are_never_guessed(tmp_path: Path) -> None:
     write_lafan1(tmp_path / "clip.csv")
     with pytest.raises(MotionError, match="--input-fps"):

@@ -26,7 +26,7 @@ class PPOPolicy(Policy):
 
     def __init__(self, adapter: RslRlEnv, network: MLPModel, groups: Sequence[str] | None = None) -> None:
         self.env = adapter.env
-        self.groups = tuple(groups or adapter.groups)
+        self.groups = tuple(adapter.groups if groups is None else groups)
         self.clip_actions = adapter.clip_actions
         self.network = network
 
