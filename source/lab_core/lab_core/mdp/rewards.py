@@ -130,17 +130,17 @@ def base_height_l2(
 ) -> torch.Tensor:
     """Of the root's height above the ground minus ``target_height`` [m^2].
 
-    The ground is at the mean height of the hits of a ray caster; without one, or where all rays miss, at the height of
-    the environment's origin.
+    The ground is at the mean height of the hits of a ray caster; without one, at the height of the environment's
+    origin. 0 where all rays miss: of a robot beyond the edge of the terrain no height is known.
     """
-    ground = env.scene.env_origins[:, 2]
-    if sensor_cfg is not None:
-        heights = sensor_data(env, sensor_cfg, RayCasterData).ray_hits_w[..., 2]
-        hit = heights.isfinite()
-        count = hit.sum(dim=1)
-        mean = torch.where(hit, heights, 0.0).sum(dim=1) / count.clamp(min=1)
-        ground = torch.where(count > 0, mean, ground)
-    return (env.scene[asset_cfg.name].data.root_link_pose_w[:, 2] - ground - target_height).square()
+    height = env.scene[asset_cfg.name].data.root_link_pose_w[:, 2]
+    if sensor_cfg is None:
+        return (height - env.scene.env_origins[:, 2] - target_height).square()
+    hits = sensor_data(env, sensor_cfg, RayCasterData).ray_hits_w[..., 2]
+    is_hit = hits.isfinite()
+    count = is_hit.sum(dim=1)
+    ground = torch.where(is_hit, hits, 0.0).sum(dim=1) / count.clamp(min=1)
+    return torch.where(count > 0, (height - ground - target_height).square(), 0.0)
 
 
 # Contacts ---------------------------------------------------------------------------------------------------------

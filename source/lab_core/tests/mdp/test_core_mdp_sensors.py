@@ -230,8 +230,19 @@ def test_base_height_is_above_the_mean_of_the_hits(env):
     hits[1, :, 2] = torch.tensor([math.inf, 0.5, math.inf, 0.1])
     hits[2, :, 2] = math.inf
     cost = mdp.base_height_l2(env, target_height=0.4, sensor_cfg=choose(env, "rays"))
-    assert cost.tolist() == pytest.approx([0.4**2, 0.3**2, 0.3**2])
+    assert cost.tolist() == pytest.approx([0.4**2, 0.3**2, 0.0])
     assert mdp.base_height_l2(env, target_height=0.4).tolist() == pytest.approx([0.6**2, 0.6**2, 0.3**2])
+
+
+@pytest.mark.parametrize("miss", [math.inf, -math.inf, math.nan])
+def test_height_costs_nothing_where_no_ray_hits_however_deep_the_robot_fell(env, miss):
+    pose = env.scene["robot"].data.root_link_pose_w.requires_grad_()
+    pose.data[:, 2] = torch.tensor([-300.0, -1e6, 5.0])
+    env.scene.sensors["rays"].ray_hits_w[..., 2] = miss
+    cost = mdp.base_height_l2(env, target_height=0.4, sensor_cfg=choose(env, "rays"))
+    assert cost.tolist() == [0.0] * N
+    cost.sum().backward()
+    assert not pose.grad.any()
 
 
 def on_tiles(env, levels: list[int]) -> TerrainLevels:

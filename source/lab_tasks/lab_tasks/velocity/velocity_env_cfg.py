@@ -179,8 +179,8 @@ def set_reward_weights(cfg: ManagerBasedRLEnvCfg, **weights: float) -> None:
 
 
 def add_rough_terrain(cfg: ManagerBasedRLEnvCfg, terrain: TerrainGeneratorCfg) -> None:
-    """Puts the task onto ``terrain``: the policy sees the ground around the robot, and robots that walk far meet
-    harder ground."""
+    """Puts the task onto ``terrain``: the policy sees the ground around the robot, robots that walk far meet harder
+    ground, and who comes to the edge of it runs out of time."""
     cfg.scene.ground = None
     cfg.scene.terrain = terrain
     cfg.scene.sensors["height_scanner"] = RayCasterCfg(body_name=BASE)
@@ -189,6 +189,9 @@ def add_rough_terrain(cfg: ManagerBasedRLEnvCfg, terrain: TerrainGeneratorCfg) -
         params={"sensor_cfg": mdp.SceneSensorCfg("height_scanner")},
         noise=_noise(0.1),
         clip=(-1.0, 1.0),
+    )
+    cfg.terminations["terrain_out_of_bounds"] = TerminationTermCfg(
+        func=mdp.terrain_out_of_bounds, time_out=True, params={"distance_buffer": 3.0}
     )
     cfg.curriculum["terrain_levels"] = CurriculumTermCfg(func=mdp.terrain_levels_vel, params={"command_name": COMMAND})
 

@@ -167,6 +167,9 @@ def test_rough_ground_adds_what_flat_ground_lacks(task):
     assert (terrain.num_rows, terrain.num_cols, terrain.size, terrain.border_width) == (10, 20, 8.0, 20.0)
     assert terrain.curriculum
     assert cfg.curriculum["terrain_levels"].func is mdp.terrain_levels_vel
+    bounds = cfg.terminations["terrain_out_of_bounds"]
+    assert (bounds.func, bounds.time_out, bounds.params) == (mdp.terrain_out_of_bounds, True, {"distance_buffer": 3.0})
+    assert [name for name in cfg.terminations if name not in flat.terminations] == ["terrain_out_of_bounds"]
     scanner = cfg.scene.sensors["height_scanner"]
     assert (scanner.pattern.size, scanner.pattern.resolution, scanner.alignment) == ((1.6, 1.0), 0.1, "yaw")
     assert scanner.offset == (0.0, 0.0, 20.0)

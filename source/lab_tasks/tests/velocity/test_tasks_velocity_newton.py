@@ -332,6 +332,24 @@ def test_golden_reward_on_top_of_the_stairs(rough):
     assert reward_here(env).tolist() == pytest.approx([scale * (math.exp(-1.0) + 0.5) * 0.02] * N, abs=1e-6)
 
 
+def test_who_reaches_the_edge_runs_out_of_time(rough):
+    """Whether it still stands on the border or has fallen beside it, where no ray of the scanner hits anything."""
+    robot, env = rough
+    stand_still(env, robot)
+    terrain, entity = env.physics.terrain, env.scene["robot"]
+    pose = entity.data.root_link_pose_w.clone()
+    edge = 0.5 * terrain.size[0]
+    pose[:3, 0] = torch.tensor([edge - 3.1, edge - 2.9, edge + 20.0])
+    pose[2, 2] = -300.0
+    entity.write_root_link_pose(pose)
+    env.physics.forward()
+    env.physics.step(1)
+    reward = reward_here(env)
+    assert env.reset_time_outs.tolist() == [False, True, True, False]
+    assert not env.reset_terminated[2]
+    assert reward[2].abs() < 1.0
+
+
 def test_levels_follow_the_way_walked(rough):
     robot, env = rough
     stand_still(env, robot, command=(0.5, 0.0, 0.0))

@@ -115,6 +115,9 @@ def height_error(
 ):
     """``hits`` is empty without a ray caster."""
     env = wp.tid()
+    if hits.shape[1] == 0:
+        out[env] = square(poses[env][2] - origins[env][2] - target)
+        return
     total = wp.float32(0.0)
     count = wp.int32(0)
     for ray in range(hits.shape[1]):
@@ -122,10 +125,10 @@ def height_error(
         if wp.isfinite(height):
             total += height
             count += 1
-    ground = origins[env][2]
     if count > 0:
-        ground = total / wp.float32(count)
-    out[env] = square(poses[env][2] - ground - target)
+        out[env] = square(poses[env][2] - total / wp.float32(count) - target)
+    else:
+        out[env] = 0.0
 
 
 @wp.kernel
