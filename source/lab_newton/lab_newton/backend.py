@@ -85,6 +85,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             self._ignored_wrenches = wp.zeros(num_envs, dtype=wp.bool)
         self._traces = SubstepTraces(self._entities, self.sensors, num_envs, self._device)
         self._renderer: CameraRenderer | None = None
+        self._shown: newton.State | None = None
         self._viewers: list[BrowserViewer] = []
         with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
             self._rng = WarpRng(num_envs, self._device)
@@ -247,20 +248,30 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         for sensor in self._sensors.values():
             sensor.clear(self._reset_mask)
 
-    def _write_state(self, mask: wp.array) -> None:
+    def _write_state(self, mask: wp.array, state: newton.State | None = None) -> None:
         for entity in self._entities.values():
-            entity.write_state(mask, self._state)
+            entity.write_state(mask, state or self._state)
 
-    def _refresh_bodies(self, mask: wp.array, count: wp.array | None = None) -> None:
+    def _refresh_bodies(self, mask: wp.array, count: wp.array | None = None, state: newton.State | None = None) -> None:
         """Moves the bodies of the worlds of ``mask`` to where their joint positions put them."""
         self._spread_mask(mask, count)
+        state = state or self._state
         newton.eval_fk(
-            self._model,
-            present(self._state.joint_q),
-            present(self._state.joint_qd),
-            self._state,
-            mask=self._articulation_mask,
+            self._model, present(state.joint_q), present(state.joint_qd), state, mask=self._articulation_mask
         )
+
+    def _state_to_show(self) -> newton.State:
+        """The present state; where some of it was authored and not taken over yet, a copy that has done so: a picture
+        shows what was written, and changes nothing."""
+        if not self.written.any():
+            return self._state
+        if self._shown is None:
+            self._shown = self._model.state()
+        for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
+            wp.copy(getattr(self._shown, name), getattr(self._state, name))
+        self._write_state(self._written, self._shown)
+        self._refresh_bodies(self._written, state=self._shown)
+        return self._shown
 
     def _clear_flags(self, flags: wp.array) -> None:
         wp.launch(mask_kernels.clear_flags, dim=self.num_envs, outputs=[flags], device=self._device)
@@ -443,8 +454,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         if self._renderer is None:
             with quiet_warp():
                 self._renderer = CameraRenderer(self._model)
-                return self._renderer.render(self._state, camera, origins)
-        return self._renderer.render(self._state, camera, origins)
+        with quiet_warp():
+            return self._renderer.render(self._state_to_show(), camera, origins)
 
     def open_viewer(
         self,
@@ -461,7 +472,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         from lab_newton.viewer.browser import BrowserViewer  # its server is nothing that a training waits for
 
         viewer = BrowserViewer(
-            self._model, lambda: self._state, origins, camera, spacing, host, port, commands or {}, on_reset
+            self._model, self._state_to_show, origins, camera, spacing, host, port, commands or {}, on_reset
         )
         self._viewers.append(viewer)
         return viewer
@@ -480,4 +491,5 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             viewer.close()
         self._viewers.clear()
         self._renderer = None
+        self._shown = None
         self.capture_context.invalidate()

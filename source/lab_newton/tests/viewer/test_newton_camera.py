@@ -60,6 +60,33 @@ def test_the_picture_follows_the_state_and_does_not_change_it(rover):
     assert np.abs(first.astype(int) - rover.render(CAMERA)).max() > 50
 
 
+@pytest.mark.parametrize("follow", [None, "robot"])
+def test_the_picture_shows_what_was_written_before_the_engine_takes_it_over(rover, follow):
+    camera = CameraCfg(**(vars(CAMERA) | {"follow": follow}))
+    data, everywhere = rover.entities["robot"], torch.ones_like(rover.written)
+    data.root_link_pose_w[:, 0] += 0.4
+    data.joint_pos[:, 0] += 0.5
+    rover.mark_written(everywhere)
+    before = rover.state_dict()
+    written = rover.render(camera)
+    assert all(torch.equal(before[name], value) for name, value in rover.state_dict().items())
+    rover.forward()
+    np.testing.assert_array_equal(written, rover.render(camera))
+
+
+def test_looking_at_what_was_written_leaves_the_next_step_as_it_is(rover, assert_same):
+    start, ends = rover.state_dict(), []
+    for look in (False, True):
+        rover.load_state_dict(start)
+        rover.entities["robot"].joint_pos[:, 0] += 0.5
+        rover.mark_written(torch.ones_like(rover.written))
+        if look:
+            rover.render(CAMERA)
+        rover.step(4)
+        ends.append(rover.state_dict())
+    assert_same(*ends)
+
+
 def test_several_environments_are_tiles_of_one_picture(rover):
     data = rover.entities["robot"]
     data.root_link_pose_w[1, 2] = 5.0  # out of the picture

@@ -206,6 +206,18 @@ def test_a_followed_robot_stays_in_its_place_and_the_rest_moves_past(rover, page
         np.testing.assert_allclose(robots(boxes, 3)[:, others[0]], before[:, robot], atol=1e-5)
 
 
+@pytest.mark.parametrize("follow", [None, "robot"])
+def test_the_page_shows_what_was_written_before_the_engine_takes_it_over(rover, page, boxes, follow):
+    with page(rover, CameraCfg(eye=CAMERA.eye, target=CAMERA.target, follow=follow)) as viewer:
+        rover.entities["robot"].root_link_pose_w[:, 0] += torch.tensor([1.0, 2.0, 3.0], device=rover.device)
+        rover.mark_written(torch.ones_like(rover.written))
+        viewer.update()
+        written = robots(boxes, 3).copy()
+        rover.forward()
+        viewer.update()
+        np.testing.assert_array_equal(written, robots(boxes, 3))
+
+
 def test_a_camera_that_follows_nothing_lets_robots_walk_off(rover, page, boxes):
     with page(rover) as viewer:
         before = robots(boxes, 3).copy()
