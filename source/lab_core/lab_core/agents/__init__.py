@@ -2,5 +2,6 @@
 
 from lab_core.agents.base import AgentCfg
 from lab_core.agents.ppo import PPOCfg
+from lab_core.agents.supermimic import SuperMimicCfg, WorldModelCfg
 
-__all__ = ["AgentCfg", "PPOCfg"]
+__all__ = ["AgentCfg", "PPOCfg", "SuperMimicCfg", "WorldModelCfg"]
