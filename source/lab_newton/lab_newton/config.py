@@ -157,7 +157,12 @@ class NeRDSolverCfg(SolverCfg):
     compiled: bool = False
     """Let ``torch.compile`` make it faster; takes a minute at the start, and a C++ compiler."""
 
-    kernel_modules: ClassVar[tuple[str, ...]] = ("newton._src.sim.articulation", "lab_newton.nerd.history_kernels")
+    kernel_modules: ClassVar[tuple[str, ...]] = (
+        "newton._src.sim.articulation",
+        "lab_newton.nerd.history_kernels",
+        "lab_newton.nerd.impulses.bodies_kernels",
+        "lab_newton.nerd.impulses.rounds_kernels",
+    )
 
     def build(self, model: newton.Model, physics: NewtonCfg, scene: SceneCfg) -> Solver:
         return resolve_reference("lab_newton.nerd.solver:NeRDSolver")(self, model, physics, scene)

@@ -18,9 +18,10 @@ from lab_newton.arrays import present
 from lab_newton.contact_set import ContactSet
 from lab_newton.model_files import asset_path
 from lab_newton.nerd import history_kernels as kernels
+from lab_newton.nerd.impulses import ImpulseStep
 from lab_newton.nerd.model import NeRDModel
 from lab_newton.nerd.model_file import load_model
-from lab_newton.nerd.networks import Contacts
+from lab_newton.nerd.networks import ContactImpulses, Contacts
 from lab_newton.nerd.refusals import check_drives, check_robot, check_step, find_search, layout_like
 from lab_warp import capture_torch
 
@@ -70,10 +71,16 @@ class SolverNeRD(SolverBase):
             self._tokens = self.contact_set.torch_tokens
         self._length = wp.from_torch(self.history.length)
         self._no_control = model.control()
+        self._kernels: ImpulseStep | None = None
+        network = self.learned.network
+        if isinstance(network, ContactImpulses) and layout.floating and not compiled:
+            assert self.contact_set is not None
+            self._kernels = ImpulseStep(model, self.learned, self.contact_set.tokens)
         self._predict: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = self._step_model
         if compiled:
             self._predict = torch.compile(self._step_model, fullgraph=True, dynamic=False)
-        self._warm_up()
+        if self._kernels is None:
+            self._warm_up()
 
     def step(
         self,
@@ -111,7 +118,10 @@ class SolverNeRD(SolverBase):
         q, qd, q_out, qd_out = (
             present(x) for x in (state_in.joint_q, state_in.joint_qd, state_out.joint_q, state_out.joint_qd)
         )
-        capture_torch(self._advance, q, qd, effort, q_out, qd_out)
+        if self._kernels is not None:
+            self._kernels(state_in, effort, q_out, qd_out)
+        else:
+            capture_torch(self._advance, q, qd, effort, q_out, qd_out)
         newton.eval_fk(self.model, q_out, qd_out, state_out)
 
     def reset(

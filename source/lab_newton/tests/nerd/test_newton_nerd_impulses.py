@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import NamedTuple
 
+import newton
 import pytest
 import torch
 import warp as wp
@@ -18,9 +19,9 @@ from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd import Contacts, NeRDModel, RobotLayout, load_model, save_model
+from lab_newton.nerd.impulses import ImpulseStep
 
 ASSETS = Path(__file__).parents[1] / "newton_assets"
-CPU = torch.device("cpu")
 DT = 0.005
 SEARCH = ContactSearch(0.05, 16)
 
@@ -41,8 +42,7 @@ class Recorded(NamedTuple):
     steps: Steps
 
 
-def record(height: tuple[float, float], num_envs: int = 64, num_steps: int = 1, seed: int = 0) -> Recorded:
-    """Walkers that begin in random states above the ground, pushed by random efforts."""
+def make_walkers(num_envs: int, device: str = "cpu") -> NewtonBackend:
     legs = IdealPDActuatorCfg(joint_names=("hip_.*",), stiffness=20.0, damping=1.0, effort_limit=10.0)
     walker = ArticulationCfg(
         asset=str(ASSETS / "walker.xml"), init_state=InitialStateCfg(pos=(0.0, 0.0, 1.0)), actuators={"legs": legs}
@@ -50,7 +50,12 @@ def record(height: tuple[float, float], num_envs: int = 64, num_steps: int = 1, 
     sensors = {"contacts": ContactSetCfg(distance=SEARCH.distance, capacity=16)}
     scene = SceneCfg(entities={"robot": walker}, sensors=sensors)
     solver = MuJoCoSolverCfg(njmax=100, nconmax=24)
-    backend = NewtonBackend(NewtonCfg(dt=DT, solver=solver), scene, num_envs, CPU)
+    return NewtonBackend(NewtonCfg(dt=DT, solver=solver), scene, num_envs, torch.device(device))
+
+
+def record(height: tuple[float, float], num_envs: int = 64, num_steps: int = 1, seed: int = 0) -> Recorded:
+    """Walkers that begin in random states above the ground, pushed by random efforts."""
+    backend = make_walkers(num_envs)
     generator = torch.Generator().manual_seed(seed)
 
     def draw(width: int, scale: float) -> torch.Tensor:
@@ -178,6 +183,43 @@ def test_a_file_holds_the_masses(landing, tmp_path):
 def test_a_robot_without_masses_is_refused(flying):
     with pytest.raises(ConfigError, match="ContactImpulses: it needs the masses of a robot"):
         NeRDModel(flying.model.layout, "ContactImpulses", {}, SEARCH)
+
+
+CUDA = pytest.param(
+    "cuda:0", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+)
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_kernels_move_robots_as_the_network_does(landing, device):
+    """Each step in a world of its own, with weights that do something."""
+    model, steps = copy.deepcopy(landing.model).to(device), landing.steps
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.network.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape).to(device))
+        q, qd, effort = (value.to(device, copy=True) for value in (steps.q, steps.qd, steps.effort))
+        contacts = Contacts(*(value.to(device) for value in steps.contacts))
+        q[::4, 7:] = model.network.limits[:, 1] - 0.03
+        expected = model.step(model.make_history(len(q)), q, qd, effort, contacts)
+    worlds = make_walkers(len(q), device)._model
+    state = worlds.state()
+    wp.to_torch(state.joint_q).copy_(q.flatten())
+    wp.to_torch(state.joint_qd).copy_(qd.flatten())
+    newton.eval_fk(worlds, state.joint_q, state.joint_qd, state)
+    columns = (contacts.valid[..., None].float(), contacts.owner[..., None].float(), contacts.geometry)
+    tokens = torch.cat(columns, dim=-1)[:, 0].contiguous()
+    efforts = torch.nn.functional.pad(effort, (6, 0)).flatten()
+    step = ImpulseStep(worlds, model, wp.from_torch(tokens))
+    assert contacts.valid.any(), "nothing that pushes is tried"
+    for _ in range(2):  # nothing is left over from the step before
+        step(state, wp.from_torch(efforts), state.joint_q, state.joint_qd)
+        found = [wp.to_torch(x).view(len(q), -1).clone() for x in (state.joint_q, state.joint_qd)]
+        wp.to_torch(state.joint_q).copy_(q.flatten())
+        wp.to_torch(state.joint_qd).copy_(qd.flatten())
+    for mine, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=5e-5)
+    assert (expected[1] - qd).abs().amax(dim=0).min() > 0.05
 
 
 @pytest.mark.gpu

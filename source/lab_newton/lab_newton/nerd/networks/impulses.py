@@ -59,7 +59,7 @@ class ContactImpulses(Network):
         self.token_size = self.num_outputs
         self._representation = [representation]  # not a part of this module
         self._robot = robot
-        self._memory = memory
+        self.memory = memory
         self._floating = representation.layout.floating
         self._dt = representation.layout.dt
         self._gravity = float(torch.tensor(representation.layout.gravity).norm())
@@ -83,6 +83,16 @@ class ContactImpulses(Network):
     _columns: Tensor
     _parts: Tensor
     _axes: Tensor
+
+    @property
+    def limited(self) -> Tensor:
+        """(L,) joints that have limits."""
+        return self._limited
+
+    @property
+    def limits(self) -> Tensor:
+        """(L, 2) theirs [rad or m]."""
+        return self._limits
 
     @classmethod
     def for_robot(
@@ -120,8 +130,8 @@ class ContactImpulses(Network):
         matrix = motion.mass_matrix + self._dt * torch.diag(bodies.damping)
         response = invert_positive(matrix)
         free = self._dt * (response @ (effort + weight - motion.bias)[..., None])[..., 0]
-        contact = _Rows(*self._contact_rows(motion, contacts), response, self._memory)
-        limit = _Rows(*self._limit_rows(parts.joint_pos), response, self._memory)
+        contact = _Rows(*self._contact_rows(motion, contacts), response, self.memory)
+        limit = _Rows(*self._limit_rows(parts.joint_pos), response, self.memory)
         gap = contacts.geometry[..., 9:10]
         change = free
         for look, press in zip(self.contact_rounds, self.limit_rounds, strict=True):
