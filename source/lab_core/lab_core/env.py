@@ -198,8 +198,8 @@ class Rewards(Terms, Protocol):
     """The terms of the reward."""
 
     @property
-    def weights(self) -> dict[str, float]:
-        """Weight of every term; assign a dict to change some of them."""
+    def weights(self) -> Mapping[str, float]:
+        """Weight of every term; assign a dict to change some of them. It refuses to be written item by item."""
         ...
 
     @weights.setter

@@ -24,6 +24,7 @@ from lab_core.errors import LabError
 from lab_core.managers import EventManager
 from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
 from lab_core.physics import HealthReport, PhysicsBackend
+from lab_core.read_only import ReadOnlyDict
 from lab_core.recorder import RecorderHooks, RecorderManager
 from lab_core.registry import backend_class
 from lab_core.scene import Scene
@@ -41,7 +42,13 @@ class LatestStep:
     """Indices of the environments that are reset, once somebody asked for them."""
     observations: Observations = field(default_factory=dict)
     final_obs: Observations = field(default_factory=dict)
-    extras: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=lambda: {"log": {}})
+
+
+_HOW_TO_LOG = (
+    "env.extras is what the latest step returned, and what a term writes into it would be lost. To log a value, return it "
+    "from a metric (cfg.metrics), a curriculum term (cfg.curriculum) or, in a direct environment, from _reset_buffers."
+)
 
 
 class RLEnv(VectorEnv, StateRoot, ABC):
@@ -160,9 +167,10 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         self._episode_length.copy_(value)
 
     @property
-    def extras(self) -> dict[str, Any]:
-        """What the latest step or reset returned beside observations, rewards and ends."""
-        return self._latest.extras
+    def extras(self) -> Mapping[str, Any]:
+        """What the latest step or reset returned beside observations, rewards and ends; writing into it is refused."""
+        extras = self._latest.extras
+        return ReadOnlyDict({**extras, "log": ReadOnlyDict(extras["log"], _HOW_TO_LOG)}, _HOW_TO_LOG)
 
     @property
     def final_obs_buf(self) -> Observations:
@@ -268,7 +276,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
                 self._observations = copy_observations(observations)
             write_observations(self._observations, observations, mask)
         self._latest.extras = {"log": self.log.values()}
-        return self.get_observations(), self.extras
+        return self.get_observations(), self._latest.extras
 
     def _reset_envs(self, state: Mapping[str, Any] | None = None, is_relative: bool = False) -> None:
         """Resets the environments of ``reset_mask``. Managers come after the state, drawn or given: terms that measure

@@ -14,6 +14,9 @@ from lab_core.managers.checks import check_number
 from lab_core.managers.function_terms import FunctionTerms, TermCfg, TorchTerms
 from lab_core.managers.manager_base import function_name
 from lab_core.masks import masked_copy_, masked_mean
+from lab_core.read_only import ReadOnlyDict
+
+_HOW_TO_CHANGE = 'weights are changed by assigning a dict, as in env.reward_manager.weights = {"alive": 2.0}.'
 
 
 @dataclass(kw_only=True)
@@ -40,14 +43,16 @@ class RewardTerms(FunctionTerms[RewardTermCfg]):
         """(N,) of the latest step."""
 
     @property
-    def weights(self) -> dict[str, float]:
+    def weights(self) -> Mapping[str, float]:
         """Weight of every term; assign a dict to change some of them. They act on the next step.
+
+        What it returns refuses to be written: an item of it would change nothing.
 
         Raises:
             UnknownTermError: there is no such term.
             TermError: a weight is not a finite number.
         """
-        return {name: cfg.weight for name, cfg in self._cfgs.items()}
+        return ReadOnlyDict({name: cfg.weight for name, cfg in self._cfgs.items()}, _HOW_TO_CHANGE)
 
     @weights.setter
     def weights(self, weights: Mapping[str, float]) -> None:

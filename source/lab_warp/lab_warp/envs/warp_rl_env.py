@@ -220,7 +220,7 @@ class WarpRLEnv(RLEnv):
             self._make_changes()
             write_observations(self._observations, before, ~mask)
         self._latest.extras = {"log": self.log.values()}
-        return self.get_observations(), self.extras
+        return self.get_observations(), self._latest.extras
 
     def _seed(self, seed: int) -> None:
         self.seed = seed_everything(seed, self.cfg.deterministic)
