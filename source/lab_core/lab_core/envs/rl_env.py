@@ -46,8 +46,8 @@ class LatestStep:
 
 
 _HOW_TO_LOG = (
-    "env.extras is what the latest step returned, and what a term writes into it would be lost. To log a value, return it "
-    "from a metric (cfg.metrics), a curriculum term (cfg.curriculum) or, in a direct environment, from _reset_buffers."
+    "env.extras is what the latest step returned, and what a term writes into it would be lost. To log a value, return "
+    "it from a metric (cfg.metrics), a curriculum term (cfg.curriculum) or, in a direct environment, _reset_buffers."
 )
 
 
