@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from lab_core.managers.built_terms import BuiltTerm, BuiltTerms
 from lab_core.managers.checks import check_range, check_tensor
 from lab_core.managers.timers import ran_out
 from lab_core.masks import masked_copy_, masked_mean
+from lab_core.physics import Ghost
 from lab_core.sampling import uniform
 
 
@@ -60,6 +61,11 @@ class CommandTerm(BuiltTerm):
     @abstractmethod
     def update_metrics(self) -> None:
         """Updates :attr:`metrics` with the step that was just made and the command that the policy followed in it."""
+
+    def ghosts(self) -> Sequence[Ghost]:
+        """Returns poses that show in pictures what the command asks for; by default none. Called where somebody looks,
+        between steps, and never captured."""
+        return ()
 
     def set_cfg(self, cfg: Any) -> None:
         """Takes over a changed configuration of the same class; ranges act on the next draw."""
@@ -111,6 +117,10 @@ class CommandTerms(BuiltTerms[CommandTerm]):
     def get_command(self, name: str) -> torch.Tensor:
         """Returns the command (N, D) of a term: the live buffer."""
         return self.get_term(name).command
+
+    def ghosts(self) -> list[Ghost]:
+        """Returns the ghosts of all terms."""
+        return [ghost for term in self._terms.values() for ghost in term.ghosts()]
 
     def _table(self) -> tuple[list[str], list[list[Any]]]:
         rows: list[list[Any]] = [

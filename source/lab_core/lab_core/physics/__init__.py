@@ -2,6 +2,7 @@
 
 from lab_core.physics.backend import CapacityError, HealthReport, PhysicsBackend, PhysicsCfg
 from lab_core.physics.fingerprint import Fingerprint, differences, plain
+from lab_core.physics.ghosts import Ghost, GhostSource
 from lab_core.physics.traces import ENTERING, ENTITY_FIELDS, TraceBuffers
 from lab_core.physics.viewer import CommandComponent, SettableCommand, Viewer
 
@@ -11,6 +12,8 @@ __all__ = [
     "CapacityError",
     "CommandComponent",
     "Fingerprint",
+    "Ghost",
+    "GhostSource",
     "HealthReport",
     "PhysicsBackend",
     "PhysicsCfg",

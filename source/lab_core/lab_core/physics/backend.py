@@ -14,6 +14,7 @@ from lab_core.capability import Capability
 from lab_core.config import MISSING
 from lab_core.errors import ConfigError, LabError
 from lab_core.physics.fingerprint import Fingerprint, plain
+from lab_core.physics.ghosts import Ghost, GhostSource, collect_ghosts
 from lab_core.physics.viewer import SettableCommand, Viewer
 from lab_core.terrain import Terrain, generate_terrain
 
@@ -102,6 +103,8 @@ class PhysicsBackend(ABC):
         """(N,) bool, environments with authored state that the engine has not taken over yet."""
         self.rebuild_callbacks: list[Callable[[], None]] = []
         """Called after each :meth:`rebuild`; graphs that hold engine memory must be dropped there."""
+        self.ghost_sources: list[GhostSource] = []
+        """Asked for ghosts whenever a picture is drawn, and never otherwise: the physics knows of none."""
 
     @property
     def capture_context(self) -> object | None:
@@ -244,8 +247,16 @@ class PhysicsBackend(ABC):
         """
         return HealthReport()
 
+    def ghosts(self) -> list[Ghost]:
+        """Returns what :attr:`ghost_sources` give, for those who draw.
+
+        Raises:
+            LabError: a ghost is of no articulation of the scene, or its pose has the wrong shape.
+        """
+        return collect_ghosts(self.ghost_sources, self.entities, self.num_envs)
+
     def render(self, camera: CameraCfg) -> np.ndarray:
-        """Returns a uint8 RGB picture ``(height, width, 3)`` of the scene."""
+        """Returns a uint8 RGB picture ``(height, width, 3)`` of the scene, with its ghosts."""
         raise LabError(f"The {self.cfg.backend!r} physics backend cannot render. Use 'newton' for videos.")
 
     def open_viewer(

@@ -44,6 +44,7 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         self.reward_buf = self.scratch(self.reward_manager.reward)
         dones = self.termination_manager
         self.reset_terminated, self.reset_time_outs, self.reset_buf = dones.terminated, dones.time_outs, dones.dones
+        self.physics.ghost_sources.append(self.command_manager.ghosts)
         self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
 
     @property
