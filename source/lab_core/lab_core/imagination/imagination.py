@@ -102,12 +102,14 @@ class Imagination:
             env_ids: (K,) int64, environments whose defaults, limits, properties and origins the rows have.
             action: (K, A) action of the step, as the policy gave it.
             prev_action: (K, A) action of the step before.
-            commands: Command term -> (K, D), or an object with what terms read of it.
+            commands: Command term -> (K, D), or an object with what terms read of it, such as a
+                :meth:`lab_core.mdp.ClipCommandTerm.reference`.
             before: States at the beginning of the step, for accelerations.
             episode_length: (K,) int64, steps that the episodes have lasted.
 
         Raises:
-            ImaginationError: the state of an articulation is missing, or has another shape than K rows need.
+            ImaginationError: the state of an articulation is missing, or it or a command has another shape than K rows
+                need.
         """
         env, before = self.env, before or {}
         entities = {}
@@ -130,7 +132,7 @@ class Imagination:
             device=env.device,
             scene=ImaginedScene(entities, env.scene.env_origins.index_select(0, env_ids).to(action.dtype)),
             action_manager=ImaginedActions(action, prev_action, self._columns),
-            command_manager=ImaginedCommands(commands or {}),
+            command_manager=ImaginedCommands(commands or {}, len(env_ids)),
             step_dt=env.step_dt,
             max_episode_length=env.max_episode_length,
             max_episode_length_s=env.max_episode_length_s,

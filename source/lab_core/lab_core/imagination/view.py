@@ -97,11 +97,14 @@ class ImaginedCommand:
 class ImaginedCommands:
     """The commands that were given."""
 
-    def __init__(self, commands: Mapping[str, torch.Tensor | Command]) -> None:
+    def __init__(self, commands: Mapping[str, torch.Tensor | Command], rows: int) -> None:
         self._commands: dict[str, Command] = {
             name: ImaginedCommand(command) if isinstance(command, torch.Tensor) else command
             for name, command in commands.items()
         }
+        for name, command in self._commands.items():
+            if len(command.command) != rows:
+                raise ImaginationError(f"Command {name!r} has {len(command.command)} rows, and there are {rows}.")
 
     def get_term(self, name: str) -> Command:
         """Returns what was given for a command term."""

@@ -12,6 +12,15 @@ from lab_core.mdp.actions import (
     RelativeJointPositionAction,
     RelativeJointPositionActionCfg,
 )
+from lab_core.mdp.clip_sampler import (
+    ClipSampler,
+    ClipSamplerCfg,
+)
+from lab_core.mdp.commands_clip import (
+    ClipCommandCfg,
+    ClipCommandTerm,
+    ClipReference,
+)
 from lab_core.mdp.commands_null import (
     NullCommand,
     NullCommandCfg,
@@ -112,6 +121,7 @@ from lab_core.mdp.scene_sensor_cfg import (
 )
 from lab_core.mdp.terminations import (
     bad_orientation,
+    clip_ended,
     illegal_contact,
     illegal_touch,
     joint_pos_out_of_limit,
@@ -122,6 +132,11 @@ from lab_core.mdp.terminations import (
 )
 
 __all__ = [
+    "ClipCommandCfg",
+    "ClipCommandTerm",
+    "ClipReference",
+    "ClipSampler",
+    "ClipSamplerCfg",
     "Distribution",
     "JointAction",
     "JointActionCfg",
@@ -154,6 +169,7 @@ __all__ = [
     "base_lin_vel",
     "base_pos_z",
     "body_incoming_wrench",
+    "clip_ended",
     "contact_forces",
     "current_time_s",
     "feet_air_time",

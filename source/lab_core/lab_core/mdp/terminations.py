@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from lab_core.env import Env
-from lab_core.managers import SceneEntityCfg, declare
+from lab_core.env import Env, ManagerBasedEnv
+from lab_core.managers import SceneEntityCfg, TermError, declare
 from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force, recently_touched
 
 _ROBOT = SceneEntityCfg("robot")
@@ -68,3 +70,13 @@ def terrain_out_of_bounds(env: Env, distance_buffer: float = 3.0, asset_cfg: Sce
     x, y = env.scene[asset_cfg.name].data.root_link_pose_w[:, :2].abs().unbind(dim=1)
     length, width = env.physics.terrain.size
     return (x > 0.5 * length - distance_buffer) | (y > 0.5 * width - distance_buffer)
+
+
+@declare(differentiable=True)
+def clip_ended(env: ManagerBasedEnv, command_name: str) -> torch.Tensor:
+    """The policy was shown the last frame of its clip in the step, so no other one follows. Configure it with
+    ``time_out=True``: the motion would have gone on."""
+    command: Any = env.command_manager.get_term(command_name)
+    if not hasattr(command, "at_end"):
+        raise TermError(f"clip_ended needs a clip command, and {command_name!r} is a {type(command).__name__}.")
+    return command.at_end
