@@ -40,6 +40,8 @@ def check_robot(what: str, learned: RobotLayout, found: RobotLayout) -> None:
 def check_fingerprint(what: str, learned: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """Refuses physics other than those that a model learned; versions of packages may differ, the model is the same.
 
+    Actuators may be any of those that were recorded: a model is told their efforts.
+
     Args:
         what: What messages call the model.
         learned: Fingerprint of the physics that it learned.
@@ -50,8 +52,14 @@ def check_fingerprint(what: str, learned: Mapping[str, Any], found: Mapping[str,
     """
     if not learned:
         raise ConfigError(f"{what} does not say what physics it learned: fit it again, to recordings that do.")
-    changed = differences(*({name: part for name, part in whole.items() if name != "versions"}
-                            for whole in (found, learned)))  # fmt: skip
+    drives = [learned.get("actuators", {}), *learned.get("other_actuators", ())]
+    own = found.get("actuators", {})
+    drive = next((drive for drive in drives if not differences(own, drive)), drives[0])
+    other = {"versions", "other_actuators"}
+    expected = {**{name: part for name, part in learned.items() if name not in other}, "actuators": drive}
+    changed = differences(
+        {"actuators": {}, **{name: part for name, part in found.items() if name not in other}}, expected
+    )
     if changed:
         rest = f"; and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
         raise ConfigError(f"{what} learned other physics: {'; '.join(changed[:_MOST])}{rest}.")

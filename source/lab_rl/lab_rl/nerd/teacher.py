@@ -26,6 +26,7 @@ class Teacher:
     entity: str
     layout: RobotLayout
     fingerprint: dict[str, Any]
+    """Of its physics; ``"other_actuators"`` are those of recordings whose actuators differ from the first one's."""
     robot: RobotProperties | None = None
     """Its masses; None where forces of its joints do not follow from motion."""
     cfg: Any = None
@@ -38,11 +39,13 @@ class Teacher:
 
 
 def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
-    """Builds the environment of the recordings once more, with one world, and returns what moved in it.
+    """Builds the environment of the first recording once more, with one world, and returns what moved in it.
+
+    Others may have other actuators on the same joints: a model is told their efforts.
 
     Raises:
-        DatasetError: a recording does not say what it was made with, they differ, or the physics that its
-            configuration builds today is another one.
+        DatasetError: a recording does not say what it was made with, they differ in more than actuators, or the physics
+            that the first one's configuration builds today is another one.
     """
     first = sources[0]
     if not first.config:
@@ -58,7 +61,7 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
             raise DatasetError(f"{first.path} holds the entities {', '.join(entities)}; a model learns one robot.")
         fingerprint = env.physics.fingerprint()
         for source in sources:
-            _check(source, fingerprint)
+            _check_physics(source, fingerprint, exactly=source is first)
             _check_search(source, _search(cfg))
         robot = env.scene[entities[0]]
         if not isinstance(robot, Articulation):
@@ -70,6 +73,8 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
     finally:
         env.close()
     task = str(first.parsed_attribute("env_args", {}).get("env_name", ""))
+    if others := _other_actuators(sources):
+        fingerprint["other_actuators"] = others
     return Teacher(task, entities[0], layout, fingerprint, masses, cfg)
 
 
@@ -93,13 +98,37 @@ def _check_search(source: RecordedDataset, expected: ContactSearch | None) -> No
         raise DatasetError(f"{source.path} holds {told[0]}, the first recording {told[1]}; a model sees one kind.")
 
 
-def _check(source: RecordedDataset, fingerprint: dict[str, Any]) -> None:
-    recorded = source.parsed_attribute("physics_fingerprint", {})
+def _check_physics(source: RecordedDataset, fingerprint: dict[str, Any], exactly: bool) -> None:
+    recorded = _recorded_fingerprint(source)
     if not recorded:
         raise DatasetError(
             f"{source.path} does not name the physics it was recorded with, field by field; record it again."
         )
-    if changed := differences(recorded, fingerprint):
-        raise DatasetError(
-            f"{source.path} was recorded with other physics than its configuration builds here: {'; '.join(changed)}."
-        )
+    if exactly:
+        changed = differences(recorded, fingerprint)
+    else:
+        shared = [
+            {name: part for name, part in whole.items() if name != "actuators"} for whole in (recorded, fingerprint)
+        ]
+        changed = differences(*shared)
+        joints = [
+            {entity: sorted(moved) for entity, moved in whole["actuators"].items()} for whole in (recorded, fingerprint)
+        ]
+        changed += differences(*joints)
+    if changed:
+        than = "its configuration builds here" if exactly else "the first recording"
+        raise DatasetError(f"{source.path} was recorded with other physics than {than}: {'; '.join(changed)}.")
+
+
+def _other_actuators(sources: Sequence[RecordedDataset]) -> list[dict[str, Any]]:
+    """Returns actuators of recordings that differ from the first one's, each once."""
+    found: list[dict[str, Any]] = []
+    for source in sources:
+        actuators = _recorded_fingerprint(source)["actuators"]
+        if all(differences(actuators, known) for known in found):
+            found.append(actuators)
+    return found[1:]
+
+
+def _recorded_fingerprint(source: RecordedDataset) -> dict[str, Any]:
+    return source.parsed_attribute("physics_fingerprint", {})

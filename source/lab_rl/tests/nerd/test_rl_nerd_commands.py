@@ -110,6 +110,30 @@ def test_recordings_of_other_physics_are_refused_by_field(folder, tmp_path, caps
     assert "learned other physics" in error and "damping: 12" in error
 
 
+def test_a_model_takes_every_actuator_that_it_was_recorded_with(folder, tmp_path, capsys):
+    """Gains and kinds of actuators: the model is told efforts, whoever makes them."""
+    damping = "--env.scene.entities.robot.actuators.cart.damping"
+    record = ["nerd", "record", "Lab-Cartpole-Explore", "--episodes", "8", "--output", str(tmp_path / "damped")]
+    assert main([*record, damping, "12"]) == 0
+    fit = ["nerd", "fit", str(folder / "exploring"), str(tmp_path / "damped"), "--device", "cpu", "--updates", "4"]
+    assert main([*fit, "--logs", str(tmp_path / "logs")]) == 0
+    cfg = get_task("Lab-Cartpole").make_env_cfg()
+    cfg.physics.solver = NeRDSolverCfg(model=str(run_of(tmp_path) / "model.nerd"))
+    for recorded in (10.0, 12.0):
+        cfg.scene.entities["robot"].actuators["cart"].damping = recorded
+        cfg.build("cpu").close()
+    cfg.scene.entities["robot"].actuators["cart"].damping = 14.0
+    with pytest.raises(LabError, match=r"damping: 14.0, was 10.0"):
+        cfg.build("cpu")
+
+
+def test_recordings_that_differ_in_more_than_actuators_are_refused(folder, tmp_path, capsys):
+    record = ["nerd", "record", "Lab-Cartpole-Explore", "--episodes", "2", "--output", str(tmp_path / "slow")]
+    assert main([*record, "--env.physics.gravity", "0", "0", "-1.6"]) == 0
+    assert main(["nerd", "fit", str(folder / "exploring"), str(tmp_path / "slow"), "--updates", "4"]) == 1
+    assert "was recorded with other physics" in capsys.readouterr().err
+
+
 def test_a_model_refuses_another_pole_and_another_time_step(folder):
     learned = NeRDSolverCfg(model=str(run_of(folder) / "model.nerd"))
     cfg = get_task("Lab-Cartpole").make_env_cfg()
