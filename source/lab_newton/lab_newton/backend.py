@@ -36,7 +36,7 @@ from lab_newton.state import NewtonEntity, health_kernels, make_entity
 from lab_newton.state.traces import SubstepTraces
 from lab_newton.state.wrench import ExternalWrench
 from lab_newton.terrain import Ground
-from lab_newton.viewer.camera import CameraRenderer
+from lab_newton.viewer.onlookers import Onlookers
 from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
 from lab_warp.progress import Progress, quiet_warp
 
@@ -84,9 +84,6 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             self._non_finite_count = wp.zeros(1, dtype=wp.int32)
             self._ignored_wrenches = wp.zeros(num_envs, dtype=wp.bool)
         self._traces = SubstepTraces(self._entities, self.sensors, num_envs, self._device)
-        self._renderer: CameraRenderer | None = None
-        self._shown: newton.State | None = None
-        self._viewers: list[BrowserViewer] = []
         with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
             self._rng = WarpRng(num_envs, self._device)
             modules = tuple(dict.fromkeys((*cfg.solver.kernel_modules, *KERNEL_MODULES)))
@@ -343,6 +340,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             self.solver.check_physics(self._fingerprint)
             self._state = self._model.state()
             self._control = self._model.control()
+        self._shown: newton.State | None = None
+        self._onlookers = Onlookers(self._model, self._state_to_show, self._entities, self.env_origins, self.ghosts)
         for entity in self._entities.values():
             entity.bind(self._model, self._env_origins, self._state)
         self._actuators = {
@@ -450,12 +449,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             )
 
     def render(self, camera: CameraCfg) -> np.ndarray:
-        origins = self._origins_moved_with(camera.follow)()
-        if self._renderer is None:
-            with quiet_warp():
-                self._renderer = CameraRenderer(self._model)
-        with quiet_warp():
-            return self._renderer.render(self._state_to_show(), camera, origins)
+        return self._onlookers.render(camera)
 
     def open_viewer(
         self,
@@ -467,29 +461,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
     ) -> BrowserViewer:
         # On terrain every environment stands at its own place already.
         spacing = self._scene.env_spacing if self.terrain is None else 0.0
-        entity = next(iter(self.entities), None) if camera.follow is None else camera.follow
-        origins = self._origins_moved_with(entity)
-        from lab_newton.viewer.browser import BrowserViewer  # its server is nothing that a training waits for
-
-        viewer = BrowserViewer(
-            self._model, self._state_to_show, origins, camera, spacing, host, port, commands or {}, on_reset
-        )
-        self._viewers.append(viewer)
-        return viewer
-
-    def _origins_moved_with(self, entity: str | None) -> Callable[[], np.ndarray]:
-        """Gives (N, 3) the environments' origins, moved as far as the entity's root is from its default [m]."""
-        if entity is None:
-            return lambda: self.env_origins.cpu().numpy()
-        if entity not in self.entities:
-            raise UnknownNameError(unknown_name_message("entity", entity, self.entities))
-        data = self.entities[entity]
-        return lambda: (data.root_link_pose_w - data.default_root_pose)[:, :3].cpu().numpy()
+        return self._onlookers.open_page(camera, spacing, host, port, commands or {}, on_reset)
 
     def close(self) -> None:
-        for viewer in self._viewers:
-            viewer.close()
-        self._viewers.clear()
-        self._renderer = None
-        self._shown = None
+        self._onlookers.close()
         self.capture_context.invalidate()

@@ -37,7 +37,7 @@ def build_model(
         ConfigError: an entity cannot be built, or there is none, or one with a fixed base is to stand on generated
             terrain.
     """
-    world = _new_builder(gravity, prepare)
+    world = new_builder(gravity, prepare)
     for entity in entities.values():
         entity.add_to(world)
     if not entities:
@@ -48,15 +48,17 @@ def build_model(
             f"Entity {fixed[0]!r} is fixed to the world, and on generated terrain every environment has a place of its "
             "own, where only floating roots can be put. Use a plane: scene.ground in place of scene.terrain."
         )
-    builder = _new_builder(gravity, prepare)
+    builder = new_builder(gravity, prepare)
     builder.replicate(world, num_envs)
     ground.add_to(builder)
     return builder.finalize(device=device)
 
 
-def _new_builder(
-    gravity: tuple[float, float, float], prepare: Callable[[newton.ModelBuilder], None]
+def new_builder(
+    gravity: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    prepare: Callable[[newton.ModelBuilder], object] = lambda builder: None,
 ) -> newton.ModelBuilder:
+    """Returns a builder that reads model files as all of them are read; ``prepare`` sets it up for a solver."""
     builder = newton.ModelBuilder(gravity=gravity)
     newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
     builder.default_shape_cfg.mu = 1.0

@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -28,7 +29,7 @@ def test_readme_example_runs(capsys):
 
 
 def test_examples_of_the_guide_to_environments_run():
-    build, term, _ = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)  # the last one needs states
+    build, term, _, ghost = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)  # the third one needs states
     scope = {}
     exec(compile(build, "environments.md", "exec"), scope)
     assert scope["observations"]["policy"].shape == (16, 4)
@@ -39,6 +40,9 @@ def test_examples_of_the_guide_to_environments_run():
     env.step(torch.zeros(16, 1))
     speed = env.reward_manager.step_reward[:, env.reward_manager.term_names.index("speed")]
     assert speed[3] == pytest.approx(-0.1) and not speed[:3].any()
+    (bare,) = scope["env"].render()
+    exec(compile(ghost, "environments.md", "exec"), scope)
+    assert (np.abs(scope["picture"].astype(int) - bare).max(axis=-1) > 20).sum() > 100
 
 
 @pytest.mark.slow

@@ -16,11 +16,14 @@ from lab_core.scene import CameraCfg
 from lab_newton.viewer.address import free_port
 from lab_newton.viewer.command_folder import CommandFolder
 from lab_newton.viewer.events import PageEvents
+from lab_newton.viewer.ghosts import GhostModels
 from lab_newton.viewer.view_folder import ViewFolder
 from lab_warp.progress import quiet_warp
 
 _ASKED_EVERY_S = 0.2
 """How often the page reads what command a robot follows."""
+_SCENE, _GHOSTS = "scene", "ghosts"
+"""Layers, which the page lets people hide."""
 
 
 class _SelectiveViewer(ViewerViser):
@@ -42,6 +45,7 @@ class BrowserViewer:
         model: newton.Model,
         state: Callable[[], newton.State],
         origins: Callable[[], np.ndarray],
+        ghosts: GhostModels,
         camera: CameraCfg,
         env_spacing: float,
         host: str,
@@ -55,6 +59,7 @@ class BrowserViewer:
             state: Gives the state to show.
             origins: Gives (N, 3) what the camera is placed relative to: the environments' origins, moved along with
                 their robots [m].
+            ghosts: What is drawn beside that, in a layer of its own.
             camera: The first view; then it is the user's.
             env_spacing: Distance by which environments are drawn apart [m].
             commands: Commands to control, by name.
@@ -66,9 +71,13 @@ class BrowserViewer:
         self._state = state
         self._origins = origins
         self._viewer = _SelectiveViewer(host=host, port=free_port(host, port), label="lab", verbose=False)
+        self._ghosts = ghosts
+        self._spacing = (env_spacing, env_spacing, 0.0)
+        self._num_worlds = model.world_count
+        self._viewer.activate(_SCENE)  # only layers with names can be come back to
         with quiet_warp():
             self._viewer.set_model(model)
-        self._viewer.set_world_offsets((env_spacing, env_spacing, 0.0))
+        self._viewer.set_world_offsets(self._spacing)
         self._viewer.picking_enabled = False  # the physics takes no forces from the page
         self._viewer.set_reset_callback(on_reset)
         self.url: str = self._viewer.url
@@ -83,6 +92,8 @@ class BrowserViewer:
         ]
         self._view = ViewFolder(gui, self._events, model.world_count, camera.follow is not None, order=2.0)
         self._worlds: tuple[int, ...] = ()
+        self._ghost_worlds: tuple[int, ...] = ()
+        self._shift = [0.0, 0.0, 0.0]
         self._show_worlds()
         self._home = self._place_camera(camera)
         self._start = time.monotonic()
@@ -110,6 +121,7 @@ class BrowserViewer:
             self._status.content = status
         with quiet_warp():
             self._viewer.log_state(self._state())
+            self._show_ghosts()
         self._viewer.end_frame()
 
     def close(self) -> None:
@@ -123,6 +135,24 @@ class BrowserViewer:
             self._worlds = self._view.view.worlds
             self._viewer.set_visible_worlds(self._worlds)
 
+    def _show_ghosts(self) -> None:
+        ghosts = self._ghosts.present(self._num_worlds)
+        if ghosts is None:
+            if _GHOSTS in self._viewer.layers:
+                self._viewer.remove_layer(_GHOSTS)
+            return
+        self._viewer.activate(_GHOSTS)
+        self._viewer.set_layer_transform(_GHOSTS, self._shift)
+        if self._viewer.model is not ghosts.model:
+            self._viewer.set_model(ghosts.model)
+            self._viewer.set_world_offsets(self._spacing)
+            self._ghost_worlds = ()
+        if self._ghost_worlds != self._worlds:
+            self._ghost_worlds = self._worlds
+            self._viewer.set_visible_worlds(self._worlds)
+        self._viewer.log_state(ghosts.state)
+        self._viewer.activate(_SCENE)
+
     def _drawn_origins(self) -> np.ndarray:
         """(N, 3) where :attr:`_origins` are drawn when the scene is not moved [m]."""
         offsets = self._viewer.world_offsets
@@ -130,7 +160,8 @@ class BrowserViewer:
 
     def _move_to_home(self, robot: int) -> None:
         shift = self._home - self._drawn_origins()[robot]
-        self._viewer.set_layer_transform(self._viewer.layer.layer_id, tuple(shift.tolist()))
+        self._shift: list[float] = shift.tolist()
+        self._viewer.set_layer_transform(_SCENE, self._shift)
 
     def _place_camera(self, camera: CameraCfg) -> np.ndarray:
         """Looks at the foremost robot, and returns where that one's origin is drawn (3,) [m]."""

@@ -13,6 +13,7 @@ import warp as wp
 from newton.sensors import SensorCamera
 
 from lab_core.scene import CameraCfg
+from lab_newton.viewer.ghosts import OPACITY, GhostModels
 
 _SKY = np.array((104.0, 158.0, 222.0))
 _HORIZON = np.array((212.0, 226.0, 238.0))
@@ -21,26 +22,23 @@ _VISIBILITY = 40.0
 
 
 class CameraRenderer:
-    """Renders environments of a model as seen by one camera per environment, side by side in one picture."""
+    """Renders environments of a model as seen by one camera per environment, side by side in one picture.
 
-    def __init__(self, model: newton.Model) -> None:
-        self._model = model
-        self._sensor = SensorCamera(model)
-        self._sensor.create_default_light(direction=wp.normalize(wp.vec3(-0.5, 0.35, -1.0)), color=(0.9, 0.88, 0.84))
-        self._sensor.set_ambient_light((0.42, 0.45, 0.52), (0.16, 0.15, 0.14))
-        self._sensor.default_render_config = SensorCamera.RenderConfig(
-            enable_shadows=True, enable_textures=True, max_distance=200.0
-        )
-        planes = np.flatnonzero(model.shape_type.numpy() == int(newton.GeoType.PLANE))
-        if planes.size:
-            self._sensor.assign_checkerboard_material(shape_indices=planes)
+    Ghosts are rendered by themselves and joined to the picture by depth: they shine through what they are in front of,
+    what is in front of them hides them, and they throw no shadows.
+    """
+
+    def __init__(self, model: newton.Model, ghosts: GhostModels) -> None:
+        self._view = _View(model)
+        self._ghosts = ghosts
+        self._ghost_view: _View | None = None
 
     def render(self, state: newton.State, camera: CameraCfg, origins: np.ndarray) -> np.ndarray:
         """Returns a uint8 RGB picture (height, width, 3) of the first ``camera.num_envs`` environments.
 
         The camera of each is placed relative to its row of ``origins`` (N, 3) [m].
         """
-        count = min(camera.num_envs, self._model.world_count)
+        count = min(camera.num_envs, self._view.model.world_count)
         columns = math.ceil(math.sqrt(count))
         rows = math.ceil(count / columns)
         tiles = self._tiles(state, camera, origins[:count], camera.width // columns, camera.height // rows)
@@ -55,25 +53,61 @@ class CameraRenderer:
     def _tiles(
         self, state: newton.State, camera: CameraCfg, origins: np.ndarray, width: int, height: int
     ) -> np.ndarray:
-        sensor, device, count = self._sensor, self._model.device, len(origins)
-        with wp.ScopedDevice(device):
+        with wp.ScopedDevice(self._view.model.device):
             rays = SensorCamera.compute_camera_rays_pinhole(width, height, camera_fov=math.radians(camera.fov))
             pose = look_at(camera.eye, camera.target)
             rotation = wp.transform_get_rotation(pose)
             eyes = origins + np.asarray(camera.eye)
             poses = wp.array([wp.transformf(wp.vec3(*eye), rotation) for eye in eyes.tolist()], dtype=wp.transformf)
-            color = sensor.allocate_image_color(count, width, height)
-            depth = sensor.allocate_image_depth(count, width, height)
-            self._model.bvh_refit_shapes(state)
-            sensor.update(state, poses, rays, color_image=color, depth_image=depth)
-        pixels = color.numpy().view(np.uint8).reshape(count, height, width, 4)[..., :3]
+            pixels, depth = self._view.take(state, poses, rays)
+            ghosts = self._take_ghosts(poses, rays)
         to_world = np.array(wp.quat_to_matrix(rotation)).reshape(3, 3)
         elevation = (rays.numpy()[:, :, 0, 1] @ to_world.T)[..., 2:]
-        return _add_atmosphere(pixels, depth.numpy()[..., None], elevation)
+        tiles = _add_atmosphere(pixels, depth, elevation)
+        if ghosts is not None:
+            ghost_pixels, ghost_depth = ghosts
+            in_front = (ghost_depth > 0.0) & ((ghost_depth < depth) | (depth == 0.0))
+            mixed = tiles + OPACITY * (_add_atmosphere(ghost_pixels, ghost_depth, elevation) - tiles)
+            tiles = np.where(in_front, mixed, tiles)
+        return tiles.astype(np.uint8)
+
+    def _take_ghosts(self, poses: wp.array, rays: wp.array) -> tuple[np.ndarray, np.ndarray] | None:
+        """Returns what :meth:`_View.take` does, of the ghosts; None where there are none."""
+        ghosts = self._ghosts.present(len(poses))
+        if ghosts is None:
+            return None
+        if self._ghost_view is None or self._ghost_view.model is not ghosts.model:
+            self._ghost_view = _View(ghosts.model)
+        return self._ghost_view.take(ghosts.state, poses, rays)
+
+
+class _View:
+    """One model under light, for the ray tracer."""
+
+    def __init__(self, model: newton.Model) -> None:
+        self.model = model
+        self._sensor = SensorCamera(model)
+        self._sensor.create_default_light(direction=wp.normalize(wp.vec3(-0.5, 0.35, -1.0)), color=(0.9, 0.88, 0.84))
+        self._sensor.set_ambient_light((0.42, 0.45, 0.52), (0.16, 0.15, 0.14))
+        self._sensor.default_render_config = SensorCamera.RenderConfig(
+            enable_shadows=True, enable_textures=True, max_distance=200.0
+        )
+        planes = np.flatnonzero(model.shape_type.numpy() == int(newton.GeoType.PLANE))
+        if planes.size:
+            self._sensor.assign_checkerboard_material(shape_indices=planes)
+
+    def take(self, state: newton.State, poses: wp.array, rays: wp.array) -> tuple[np.ndarray, np.ndarray]:
+        """Returns colours (views, height, width, 3) and distances (views, height, width, 1) [m], 0 where nothing is."""
+        shape = (len(poses), rays.shape[1], rays.shape[0])
+        color, depth = self._sensor.allocate_image_color(*shape), self._sensor.allocate_image_depth(*shape)
+        self.model.bvh_refit_shapes(state)
+        self._sensor.update(state, poses, rays, color_image=color, depth_image=depth)
+        pixels = color.numpy().view(np.uint8).reshape(*color.shape, 4)[..., :3]
+        return pixels, depth.numpy()[..., None]
 
 
 def _add_atmosphere(pixels: np.ndarray, depth: np.ndarray, elevation: np.ndarray) -> np.ndarray:
-    """Puts sky where no shape was hit (depth 0), and haze in front of the rest.
+    """Puts sky where no shape was hit (depth 0), and haze in front of the rest; returns colours as floats.
 
     Args:
         pixels: (views, height, width, 3) colours.
@@ -83,7 +117,7 @@ def _add_atmosphere(pixels: np.ndarray, depth: np.ndarray, elevation: np.ndarray
     sky = _HORIZON + (_SKY - _HORIZON) * np.sqrt(np.clip(elevation, 0.0, 1.0))
     haze = 1.0 - np.exp(-np.square(depth / _VISIBILITY))
     hazy = pixels + (_HORIZON - pixels) * haze
-    return np.where(depth > 0.0, hazy, sky).astype(np.uint8)
+    return np.where(depth > 0.0, hazy, sky)
 
 
 def look_at(eye: tuple[float, float, float], target: tuple[float, float, float]) -> wp.transformf:
