@@ -33,11 +33,13 @@ from lab_core.mdp.commands_velocity import (
     UniformVelocityCommand,
     UniformVelocityCommandCfg,
     UniformVelocityRanges,
+    WalkingCommand,
 )
 from lab_core.mdp.curriculums import (
     modify_reward_weight,
     modify_term_cfg,
     terrain_levels_vel,
+    walked_ground,
 )
 from lab_core.mdp.events import (
     push_by_setting_velocity,
@@ -159,6 +161,7 @@ __all__ = [
     "UniformVelocityCommand",
     "UniformVelocityCommandCfg",
     "UniformVelocityRanges",
+    "WalkingCommand",
     "action_l2",
     "action_rate_l2",
     "ang_vel_xy_l2",
@@ -234,4 +237,5 @@ __all__ = [
     "undesired_contacts",
     "undesired_touches",
     "velocity_tracked",
+    "walked_ground",
 ]

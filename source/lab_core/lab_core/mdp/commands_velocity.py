@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -15,6 +16,17 @@ from lab_core.math import wrap_to_pi
 from lab_core.mdp.commands_settable import SettableCommandTerm
 from lab_core.physics import CommandComponent
 from lab_core.sampling import uniform
+
+
+@runtime_checkable
+class WalkingCommand(Protocol):
+    """A command that knows how far its episodes ask to walk; their ways are compared with that."""
+
+    start_pos_w: torch.Tensor
+    """(N, 2) where the root link began the episode, world frame [m]."""
+    asked_displacement_w: torch.Tensor
+    """(N, 2) sum of the asked velocities of the episode's steps times their duration, each in the heading that the
+    robot had, world axes [m]: where someone who did as asked would be, seen from the start."""
 
 
 @dataclass(kw_only=True)
@@ -54,7 +66,8 @@ class UniformVelocityCommand(SettableCommandTerm):
     """Velocity (v_x, v_y, w_z) in the root-link frame (N, 3) [m/s, m/s, rad/s].
 
     With a heading command w_z = clip(stiffness * wrap_to_pi(heading* - heading), ang_vel_z range) in every step.
-    Metrics: episode means of the errors ``error_vel_xy`` [m/s] and ``error_vel_yaw`` [rad/s].
+    Metrics: episode means of the errors ``error_vel_xy`` [m/s] and ``error_vel_yaw`` [rad/s]. It is a
+    :class:`WalkingCommand`.
 
     Raises:
         TermError: ``heading_command`` without a heading range, or a share outside 0 .. 1.
@@ -67,6 +80,8 @@ class UniformVelocityCommand(SettableCommandTerm):
         """(N,) [rad]."""
         self.is_heading_env = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
         self.is_standing_env = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+        self.start_pos_w = self._data.root_link_pose_w[:, :2].clone()
+        self.asked_displacement_w = torch.zeros(env.num_envs, 2, device=env.device)
         self._metric_steps = torch.zeros(env.num_envs, device=env.device)
         self.metrics["error_vel_xy"] = torch.zeros(env.num_envs, device=env.device)
         self.metrics["error_vel_yaw"] = torch.zeros(env.num_envs, device=env.device)
@@ -98,6 +113,8 @@ class UniformVelocityCommand(SettableCommandTerm):
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         log = super().reset(mask)
         masked_copy_(self._metric_steps, 0.0, mask)
+        masked_copy_(self.asked_displacement_w, 0.0, mask)
+        masked_copy_(self.start_pos_w, self._data.root_link_pose_w[:, :2], mask)
         return log
 
     def _resample(self, mask: torch.Tensor) -> None:
@@ -125,6 +142,9 @@ class UniformVelocityCommand(SettableCommandTerm):
         for name, error in errors.items():
             mean = self.metrics[name]
             mean.add_((error - mean) / self._metric_steps)
+        x, y = (self._command[:, :2] * self._env.step_dt).unbind(dim=1)
+        cos, sin = self._data.heading_w.cos(), self._data.heading_w.sin()
+        self.asked_displacement_w.add_(torch.stack((cos * x - sin * y, sin * x + cos * y), dim=1))
 
     def _draw(self, bounds: tuple[float, float]) -> torch.Tensor:
         return uniform(*bounds, (self._env.num_envs,), self._env.generator)

@@ -10,6 +10,8 @@ import torch
 from lab_core.env import ManagerBasedEnv
 from lab_core.errors import unknown_name_message
 from lab_core.managers import CurriculumTermCfg, ManagerTermBase, SceneEntityCfg, TermError
+from lab_core.mdp.commands_velocity import WalkingCommand
+from lab_core.terrain import Terrain, TerrainLevels
 
 _ROBOT = SceneEntityCfg("robot")
 
@@ -19,22 +21,41 @@ def terrain_levels_vel(
 ) -> torch.Tensor:
     """Moves robots to harder or easier ground by how far they walked, and returns the mean level (0-d).
 
-    Up by one level: farther from the environment's origin than half a tile. Down: less than half the way that the
-    last command asks for in a whole episode. Environments that have not made a step stay.
+    The way walked is the distance from where the episode began, and is compared with
+    :attr:`WalkingCommand.asked_displacement_w`: all commands of the episode count, and the way back in a circle is not
+    asked for. Up by one level: farther than half a tile and at least half of what was asked for. Down: less than half
+    of what the same commands ask for in a whole episode, so that who falls early has not walked enough. Environments
+    that have not made a step stay.
 
     Raises:
-        TermError: the ground is a plane.
+        TermError: the ground is a plane, or the command is no :class:`WalkingCommand`.
+    """
+    levels, ground, command = walked_ground(env, command_name)
+    way = env.scene[asset_cfg.name].data.root_link_pose_w[:, :2] - command.start_pos_w
+    walked, half_asked = way.norm(dim=1), 0.5 * command.asked_displacement_w.norm(dim=1)
+    steps = env.episode_length_buf.clamp(min=1, max=env.max_episode_length)
+    move_up = (walked > 0.5 * ground.tile_size) & (walked >= half_asked)
+    move_down = (walked < half_asked * (env.max_episode_length / steps)) & ~move_up
+    levels.update(mask & (env.episode_length_buf > 0), move_up, move_down)
+    return levels.levels.float().mean()
+
+
+def walked_ground(env: ManagerBasedEnv, command_name: str) -> tuple[TerrainLevels, Terrain, WalkingCommand]:
+    """Returns what :func:`terrain_levels_vel` works on.
+
+    Raises:
+        TermError: the ground is a plane, or the command is no :class:`WalkingCommand`.
     """
     levels, ground = env.scene.terrain, env.physics.terrain
     if levels is None or ground is None:
         raise TermError("terrain_levels_vel needs generated ground: set scene.terrain.")
-    offset = env.scene[asset_cfg.name].data.root_link_pose_w[:, :2] - env.scene.env_origins[:, :2]
-    walked = offset.norm(dim=1)
-    asked = env.command_manager.get_command(command_name)[:, :2].norm(dim=1) * env.max_episode_length_s
-    move_up = walked > 0.5 * ground.tile_size
-    move_down = (walked < 0.5 * asked) & ~move_up
-    levels.update(mask & (env.episode_length_buf > 0), move_up, move_down)
-    return levels.levels.float().mean()
+    command = env.command_manager.get_term(command_name)
+    if not isinstance(command, WalkingCommand):
+        raise TermError(
+            f"terrain_levels_vel: command {command_name!r} is a {type(command).__name__}, which says nothing of how "
+            "far an episode asks to walk; expected a UniformVelocityCommand or another WalkingCommand."
+        )
+    return levels, ground, command
 
 
 def modify_reward_weight(

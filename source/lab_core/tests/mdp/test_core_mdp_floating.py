@@ -41,6 +41,7 @@ def env() -> SimpleNamespace:
         generator=torch.Generator().manual_seed(0),
         physics=physics,
         scene=Scene(robot=Articulation("robot", cfg, data, physics)),
+        step_dt=0.02,
         max_episode_length_s=20.0,
     )
     env.command_manager = CommandManager({}, env)
@@ -282,7 +283,15 @@ def test_metrics_are_episode_means(env):
 def test_velocity_reset_touches_the_masked_rows_only(env):
     term = velocity_term(env, heading_command=True)
     changed = check_masked_reset(term, term.reset, N)
-    assert changed >= {"_command", "heading_target", "time_left", "command_counter", "_metric_steps"}
+    assert changed >= {
+        "start_pos_w",
+        "asked_displacement_w",
+        "_command",
+        "heading_target",
+        "time_left",
+        "command_counter",
+        "_metric_steps",
+    }
 
 
 def test_two_environments_have_their_own_commands(env):

@@ -69,6 +69,9 @@ def env() -> SimpleNamespace:
     scene["robot"] = Articulation("robot", ArticulationCfg(asset="none", actuators={}), data, physics)
     command = torch.tensor([[1.0, 0.0, 0.0], [0.06, 0.08, 1.0], [0.0, 0.11, 0.0]])
     errors = {"error_vel_xy": torch.zeros(N), "error_vel_yaw": torch.zeros(N)}
+    velocity = SimpleNamespace(
+        command=command, metrics=errors, start_pos_w=torch.zeros(N, 2), asked_displacement_w=torch.zeros(N, 2)
+    )
     return SimpleNamespace(
         num_envs=N,
         device=CPU,
@@ -76,9 +79,7 @@ def env() -> SimpleNamespace:
         scene=scene,
         step_dt=4 * DT,
         max_episode_length_s=20.0,
-        command_manager=SimpleNamespace(
-            get_command=lambda name: command, get_term=lambda name: SimpleNamespace(command=command, metrics=errors)
-        ),
+        command_manager=SimpleNamespace(get_command=lambda name: command, get_term=lambda name: velocity),
     )
 
 
@@ -254,19 +255,27 @@ def on_tiles(env, levels: list[int]) -> TerrainLevels:
     env.scene.env_origins = env.scene.terrain.env_origins.copy_(origins[levels, 0])
     env.physics = SimpleNamespace(terrain=SimpleNamespace(tile_size=8.0, size=(50.0, 20.0)))
     env.episode_length_buf = torch.full((N,), 1000)
+    env.max_episode_length = 1000
     return env.scene.terrain
 
 
 def walk(env, distance: list[float]) -> None:
-    pose = env.scene["robot"].data.root_link_pose_w
+    """As seen from the start, after a whole episode of the command."""
+    pose, command = env.scene["robot"].data.root_link_pose_w, env.command_manager.get_term("v")
     pose[:, :3] = env.scene.env_origins
+    command.start_pos_w.copy_(pose[:, :2])
+    command.asked_displacement_w.copy_(20.0 * command.command[:, :2])
     pose[:, 1] += torch.tensor(distance)
 
 
 @pytest.mark.parametrize(
     ("distance", "expected"),
     [
-        ([4.1, 4.1, 4.1], [2, 2, 2]),  # more than half a tile, whatever was asked for
+        (
+            [4.1, 4.1, 4.1],
+            [0, 2, 2],
+        ),  # more than half a tile, but of environment 0 less than half of what was asked for
+        ([10.1, 4.1, 4.1], [2, 2, 2]),
         ([3.9, 3.9, 3.9], [0, 1, 1]),  # half of the way asked for: 10, 1 and 1.1 m
         ([3.9, 0.9, 1.0], [0, 0, 0]),
         ([3.9, 1.1, 1.2], [0, 1, 1]),

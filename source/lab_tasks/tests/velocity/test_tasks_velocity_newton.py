@@ -355,10 +355,14 @@ def test_levels_follow_the_way_walked(rough):
     stand_still(env, robot, command=(0.5, 0.0, 0.0))
     env.scene.terrain.levels.copy_(torch.tensor([0, 1, 1, 1]))
     env.episode_length_buf.copy_(torch.tensor([1000, 1000, 500, 0]))
-    env.scene["robot"].data.root_link_pose_w[:, 0] += torch.tensor([4.1, 3.9, -4.1, 4.1])
+    way = torch.tensor([4.1, 3.9, -4.1, 4.1])
+    command = env.command_manager.get_term("base_velocity")
+    command.start_pos_w.copy_(env.scene["robot"].data.root_link_pose_w[:, :2])
+    command.asked_displacement_w.copy_(torch.tensor([[8.0, 0.0], [8.0, 0.0], [5.0, 0.0], [8.0, 0.0]]))
+    env.scene["robot"].data.root_link_pose_w[:, 0] += way
     env._announce_reset(env._all)
     env._reset_envs()
-    # Level 1 is lost for less than half of 0.5 m/s * 20 s; who has not made a step stays.
+    # Level 1 is lost for less than half of what is asked for; who has not made a step stays.
     assert env.scene.terrain.levels.tolist() == [1, 0, 2, 1]
     position = env.scene["robot"].data.root_link_pose_w[:, :3] - env.scene.env_origins
     assert position[:3, :2].abs().max() <= 0.5

@@ -27,6 +27,7 @@ class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
     """``warp.command`` is (N, 3) float32: what the policy follows, drawn or fixed by a person."""
 
     _env: WarpEnv
+    _pairs = ("ranges", "start_pos_w", "asked_displacement_w")
     _settings = ("heading_command", "heading_control_stiffness", "rel_heading_envs", "rel_standing_envs")
 
     def __init__(self, cfg: UniformVelocityCommandCfg, env: WarpEnv) -> None:
@@ -39,7 +40,7 @@ class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
         self._arrays = kernels.VelocityCommands()
         for name in kernels.VelocityCommands.vars:
             tensor = self.metrics[name] if name in self.metrics else buffer_of(self, name)
-            setattr(self._arrays, name, wp.from_torch(tensor, dtype=wp.vec2 if name == "ranges" else None))
+            setattr(self._arrays, name, wp.from_torch(tensor, dtype=wp.vec2 if name in self._pairs else None))
 
     def set_cfg(self, cfg: UniformVelocityCommandCfg) -> None:
         super().set_cfg(cfg)
@@ -61,11 +62,12 @@ class UniformVelocityCommandWarp(mdp.UniformVelocityCommand):
 
     def reset(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Draws new commands in the environments of ``mask`` (N,) wp.bool; other rows stay bitwise unchanged."""
-        self._launch(kernels.reset, [mask, self._arrays])
+        self._launch(kernels.reset, [mask, self._arrays, self._data.warp.root_link_pose_w])
 
     def update_metrics(self) -> None:
         data = self._data.warp
-        self._launch(kernels.update_metrics, [self._arrays, data.root_com_lin_vel_b, data.root_ang_vel_b], draws=False)
+        inputs = [self._env.step_dt, self._arrays, data.root_com_lin_vel_b, data.root_ang_vel_b, data.heading_w]
+        self._launch(kernels.update_metrics, inputs, draws=False)
 
     def _launch(self, kernel: Kernel, inputs: list[Any], draws: bool = True) -> None:
         streams = [self._env.warp.rng] if draws else []

@@ -28,6 +28,8 @@ class VelocityCommands:
     heading_target: wp.array[wp.float32]
     is_heading_env: wp.array[wp.bool]
     is_standing_env: wp.array[wp.bool]
+    start_pos_w: wp.array[wp.vec2]
+    asked_displacement_w: wp.array[wp.vec2]
     metric_steps: wp.array[wp.float32]
     error_vel_xy: wp.array[wp.float32]
     error_vel_yaw: wp.array[wp.float32]
@@ -61,7 +63,12 @@ def refresh(mask: wp.array[wp.bool], term: VelocityCommands, heading_w: wp.array
 
 
 @wp.kernel
-def reset(mask: wp.array[wp.bool], term: VelocityCommands, rng_state: wp.array[wp.uint32]):
+def reset(
+    mask: wp.array[wp.bool],
+    term: VelocityCommands,
+    root_pose: wp.array[wp.transform],
+    rng_state: wp.array[wp.uint32],
+):
     """Launch over N."""
     env = wp.tid()
     if not mask[env]:
@@ -69,13 +76,21 @@ def reset(mask: wp.array[wp.bool], term: VelocityCommands, rng_state: wp.array[w
     term.error_vel_xy[env] = 0.0
     term.error_vel_yaw[env] = 0.0
     term.metric_steps[env] = 0.0
+    term.start_pos_w[env] = wp.vec2(root_pose[env][0], root_pose[env][1])
+    term.asked_displacement_w[env] = wp.vec2()
     term.command_counter[env] = wp.int64(0)
     write(term, env, renew(term, env, rng_state))
 
 
 @wp.kernel
-def update_metrics(term: VelocityCommands, lin_vel_b: wp.array[wp.vec3], ang_vel_b: wp.array[wp.vec3]):
-    """Running means of the errors. Launch over N."""
+def update_metrics(
+    dt: wp.float32,
+    term: VelocityCommands,
+    lin_vel_b: wp.array[wp.vec3],
+    ang_vel_b: wp.array[wp.vec3],
+    heading_w: wp.array[wp.float32],
+):
+    """Running means of the errors, and the way that is asked for. Launch over N."""
     env = wp.tid()
     steps = term.metric_steps[env] + 1.0
     term.metric_steps[env] = steps
@@ -84,6 +99,10 @@ def update_metrics(term: VelocityCommands, lin_vel_b: wp.array[wp.vec3], ang_vel
     error_yaw = wp.abs(term.command[env, 2] - ang_vel_b[env][2])
     term.error_vel_xy[env] = term.error_vel_xy[env] + (error_xy - term.error_vel_xy[env]) / steps
     term.error_vel_yaw[env] = term.error_vel_yaw[env] + (error_yaw - term.error_vel_yaw[env]) / steps
+    x, y = term.command[env, 0] * dt, term.command[env, 1] * dt
+    cos, sin = wp.cos(heading_w[env]), wp.sin(heading_w[env])
+    way = wp.vec2(cos * x - sin * y, sin * x + cos * y)
+    term.asked_displacement_w[env] = term.asked_displacement_w[env] + way
 
 
 @wp.func

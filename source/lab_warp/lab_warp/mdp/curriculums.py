@@ -8,7 +8,7 @@ from __future__ import annotations
 import warp as wp
 
 from lab_core import mdp
-from lab_core.managers import SceneEntityCfg, TermError
+from lab_core.managers import SceneEntityCfg
 from lab_warp.env import ManagerBasedWarpEnv
 from lab_warp.mdp import curriculums_kernels as kernels
 from lab_warp.reductions import mean_of_integers
@@ -22,9 +22,7 @@ def terrain_levels_vel(
     env: ManagerBasedWarpEnv, mask: wp.array, out: wp.array, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
     """Environments that it may move draw a level each, used or not."""
-    levels, ground = env.scene.terrain, env.physics.terrain
-    if levels is None or ground is None:
-        raise TermError("terrain_levels_vel needs generated ground: set scene.terrain.")
+    levels, ground, command = mdp.walked_ground(env, command_name)
     level_of_env = wp.from_torch(levels.levels)
     wp.launch(
         kernels.move,
@@ -33,8 +31,9 @@ def terrain_levels_vel(
             mask,
             env.warp.episode_length,
             env.scene[asset_cfg.name].data.warp.root_link_pose_w,
-            env.command_manager.get_term(command_name).warp.command,
-            env.max_episode_length_s,
+            wp.from_torch(command.start_pos_w, dtype=wp.vec2),
+            wp.from_torch(command.asked_displacement_w, dtype=wp.vec2),
+            env.max_episode_length,
             0.5 * ground.tile_size,
             wp.from_torch(levels.origins, dtype=wp.vec3),
             wp.from_torch(levels.types),

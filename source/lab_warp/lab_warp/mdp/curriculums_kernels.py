@@ -14,8 +14,9 @@ def move(
     mask: wp.array[wp.bool],
     episode_length: wp.array[wp.int64],
     root_pose: wp.array[wp.transform],
-    command: wp.array2d[wp.float32],
-    max_episode_length_s: wp.float32,
+    start_pos: wp.array[wp.vec2],
+    asked_displacement: wp.array[wp.vec2],
+    max_episode_length: wp.int64,
     half_tile: wp.float32,
     tile_origins: wp.array2d[wp.vec3],
     tile_types: wp.array[wp.int64],
@@ -23,20 +24,23 @@ def move(
     levels: wp.array[wp.int64],
     env_origins: wp.array[wp.vec3],
 ):
-    """The rule of :meth:`lab_core.terrain.TerrainLevels.update`. Launch over N."""
+    """The rules of :func:`lab_core.mdp.terrain_levels_vel` and :meth:`lab_core.terrain.TerrainLevels.update`.
+
+    Launch over N.
+    """
     env = wp.tid()
     if not mask[env] or episode_length[env] <= wp.int64(0):
         return
-    offset = wp.transform_get_translation(root_pose[env]) - env_origins[env]
-    walked = norm2(offset[0], offset[1])
-    asked = norm2(command[env, 0], command[env, 1]) * max_episode_length_s
+    walked = norm2(root_pose[env][0] - start_pos[env][0], root_pose[env][1] - start_pos[env][1])
+    half_asked = 0.5 * norm2(asked_displacement[env][0], asked_displacement[env][1])
+    steps = wp.min(episode_length[env], max_episode_length)
     rng = rng_state[env]
     anywhere = wp.randi(rng, 0, tile_origins.shape[0])
     rng_state[env] = rng
     level = wp.int32(levels[env])
-    if walked > half_tile:
+    if walked > half_tile and walked >= half_asked:
         level += 1
-    elif walked < 0.5 * asked:
+    elif walked < half_asked * (wp.float32(max_episode_length) / wp.float32(steps)):
         level -= 1
     if level >= tile_origins.shape[0]:
         level = anywhere

@@ -142,10 +142,11 @@ class FakeActions(FakeTerms):
 
 
 class FakeCommand:
-    """A command of three components with the metrics of a velocity command."""
+    """A command of three components with the metrics and the ways of a velocity command."""
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
         self.command = torch.zeros(num_envs, 3, device=device)
+        self.start_pos_w, self.asked_displacement_w = torch.zeros(2, num_envs, 2, device=device).unbind()
         self.metrics = {name: torch.zeros(num_envs, device=device) for name in ("error_vel_xy", "error_vel_yaw")}
         self.warp = share(CommandArrays, self)
 

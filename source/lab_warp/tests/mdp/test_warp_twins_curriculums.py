@@ -61,7 +61,15 @@ def fill(env: FakeEnv, seed: int, highest: int) -> None:
 def walk_away(env: FakeEnv) -> None:
     """Everybody has walked beyond the tile."""
     env.episode_length_buf.fill_(10)
+    ask_for(env, 0.0)
     env.scene["robot"].data.root_link_pose_w[:, :2] = env.scene.env_origins[:, :2] + TILE_SIZE
+
+
+def ask_for(env: FakeEnv, distance: float) -> None:
+    """Episodes began at the origins, and asked for a way of that length [m]."""
+    command = env.command_manager.get_term("velocity")
+    command.start_pos_w.copy_(env.scene.env_origins[:, :2])
+    command.asked_displacement_w.copy_(torch.tensor([0.6 * distance, 0.8 * distance]))
 
 
 def test_twin_takes_the_parameters_of_its_term() -> None:
@@ -122,11 +130,39 @@ def test_nobody_falls_below_the_first_level(device: str) -> None:
     env = recorded.env
     env.reset_mask.fill_(True)
     env.episode_length_buf.fill_(10)
-    env.command_manager.get_term("velocity").command.fill_(1.0)
+    ask_for(env, 1.0)
     recorded.levels.copy_(torch.arange(env.num_envs) % 2)
     env.scene["robot"].data.root_link_pose_w[:, :2] = env.scene.env_origins[:, :2]
     recorded()
     assert (recorded.levels == 0).all()
+
+
+def test_early_falls_and_slow_walks_move_as_in_torch(device: str) -> None:
+    """Of episodes of any length, some longer than they may be, that walked around half of what was asked for."""
+    recorded, wanted = Recorded(device), make_env(device)
+    for env in (recorded.env, wanted):
+        fill(env, seed=0, highest=LEVELS - 2)
+        ask_for(env, 1.5)
+        env.reset_mask.fill_(True)
+        env.episode_length_buf.copy_(torch.arange(env.num_envs))
+        pose, shares = env.scene["robot"].data.root_link_pose_w, torch.linspace(0.05, 1.0, 7, device=env.device)
+        pose[:, 0] = env.scene.env_origins[:, 0] + 1.5 * shares[torch.arange(env.num_envs) % 7]
+        pose[:, 1] = env.scene.env_origins[:, 1]
+    before = recorded.levels.clone()
+    mdp.terrain_levels_vel(wanted, wanted.reset_mask, "velocity", SceneEntityCfg("robot"))
+    recorded()
+    assert torch.equal(recorded.levels, wanted.scene.terrain.levels)
+    assert set((recorded.levels - before)[before > 0].tolist()) == {-1, 0, 1}
+
+
+def test_a_command_that_asks_for_no_way_is_refused_as_in_torch() -> None:
+    env = make_env("cpu")
+    del env.command_manager.get_term("velocity").start_pos_w
+    twin, out = find_twin(mdp.terrain_levels_vel), wp.zeros(1, dtype=wp.float32, device="cpu")
+    assert twin is not None
+    for arguments in ((mdp.terrain_levels_vel, env.reset_mask), (twin, env.warp.reset_mask, out)):
+        with pytest.raises(TermError, match="command 'velocity' is a FakeCommand, which says nothing of how far"):
+            arguments[0](env, *arguments[1:], command_name="velocity")
 
 
 def test_a_plane_is_refused_as_in_torch() -> None:
