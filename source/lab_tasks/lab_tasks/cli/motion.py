@@ -34,7 +34,8 @@ class ConvertOptions:
     ground: bool = True
     """--no-ground: leave the height of the clip as it is."""
     trust_quaternions: bool = False
-    """--trust-quaternions: the robot looks backward, and its quaternions are of the right order."""
+    """--trust-quaternions: take them in the order of the format, though another looks more likely (a robot that looks
+    backward, leans, or lies)."""
     licence: str = ""
     """Under which terms the motions may be used; kept in the clips."""
     output: Path = Path("motions")

@@ -9,6 +9,7 @@ import numpy as np
 from lab_core.errors import unknown_name_message
 from lab_tasks.motions.clip import Array, MotionClip, MotionError
 from lab_tasks.motions.formats import FORMATS, read_motion
+from lab_tasks.motions.quaternion_order import SOLE_HEIGHT, misread_quaternions
 from lab_tasks.motions.robot_model import RobotModel
 from lab_tasks.motions.splines import resample, velocities
 
@@ -17,7 +18,6 @@ _MAX_Z = 2.5  # [m]
 _MAX_JOINT_SPEED = 45.0  # fast dances reach 33 [rad/s]
 _LEAST_ANGLE = 0.06  # of a clip's largest joint angle [rad]
 _MAX_BEYOND_LIMITS = 0.2  # retargeting leaves hundredths [rad]
-_SOLE_HEIGHT = (-0.15, 0.30)  # of the lower sole, over half of the time [m]
 _LEAST_W = 0.7  # of a robot that looks less than a quarter turn away from x, on average
 _GROUND_PERCENTILE = 2.0
 
@@ -42,7 +42,7 @@ def convert_motion(
         input_fps: Frames per second in the file, where it does not say.
         fps: Of the clip.
         ground: Shift the whole clip so that the soles are below the ground in 2 % of all frames; never frame by frame.
-        trust_quaternions: Take a robot that looks backward in a format with wxyz for one that does.
+        trust_quaternions: Take them in the order of the format, even if another one looks more likely.
         licence: Under which terms the motion may be used.
 
     Raises:
@@ -54,8 +54,10 @@ def convert_motion(
         raise MotionError(unknown_name_message("motion format", form, FORMATS))
     clip = read_motion(path, form, input_fps, robot).changed(f"read as {form}", licence=licence)
     refuse_implausible(clip, robot)
-    if FORMATS[form].w_first and not trust_quaternions:
-        _refuse_backward(clip)
+    if not trust_quaternions:
+        _refuse_misread(clip, robot)
+        if FORMATS[form].w_first:
+            _refuse_backward(clip)
     clip = _within_limits(resample(clip, fps), robot)
     return _on_ground(clip, robot) if ground else clip
 
@@ -98,18 +100,28 @@ def refuse_implausible(clip: MotionClip, robot: RobotModel) -> None:
 def _refuse_height(clip: MotionClip, robot: RobotModel) -> None:
     """Refuses clips in which no sole is near the ground: they lie or stand on their heads, or are of another unit."""
     height = float(np.median(robot.sole_corners(clip)[..., 2].min(axis=(1, 2))))
-    if not _SOLE_HEIGHT[0] < height < _SOLE_HEIGHT[1]:
+    if not SOLE_HEIGHT[0] < height < SOLE_HEIGHT[1]:
         raise MotionError(
             f"Motion {clip.name!r}: the lower sole is usually {height:.2f} m high. Quaternions may be of another order "
             "(xyzw or wxyz), or the root's height of another unit."
         )
 
 
+def _refuse_misread(clip: MotionClip, robot: RobotModel) -> None:
+    """Refuses clips that lean in the order of their format, and do not in another one."""
+    mistake = misread_quaternions(clip, robot)
+    if mistake:
+        raise MotionError(
+            f"Motion {clip.name!r}: quaternions look like {mistake}, for in the other order the soles are far more "
+            "level. Is the format right? If it is, say so with --trust-quaternions."
+        )
+
+
 def _refuse_backward(clip: MotionClip) -> None:
     """Refuses clips that look backward: read as wxyz, xyzw of a robot that looks forward is one that looks backward.
 
-    The mistake the other way round lays the robot down, which :func:`_refuse_height` sees; only of a robot that looks
-    backward all the time does it make an upright one, which nothing in the file can tell.
+    That one :func:`_refuse_misread` cannot see. Its counterpart, wxyz of a robot that looks backward read as xyzw,
+    makes one that looks forward, which nothing in the file can tell.
     """
     w, z = (np.abs(clip.root_quat[:, axis]).mean() for axis in (3, 2))
     if w < _LEAST_W < z:

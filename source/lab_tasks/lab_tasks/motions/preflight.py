@@ -8,7 +8,9 @@ import numpy as np
 
 from lab_tasks.motions.balance import support_margins
 from lab_tasks.motions.clip import Array, MotionClip
+from lab_tasks.motions.quaternion_order import misread_quaternions
 from lab_tasks.motions.robot_model import RobotModel
+from lab_tasks.motions.self_contact import deepest_self_contact
 from lab_tasks.motions.splines import accelerations, velocities
 
 MAX_JOINT_SPEED = 45.0
@@ -21,6 +23,8 @@ MAX_ROOT_TURN = 20.0
 """[rad/s]"""
 MAX_PENETRATION = 0.03
 """Of a sole into the ground [m]."""
+MAX_SELF_PENETRATION = 0.03
+"""Of bodies into each other; retargeted hands reach 16 mm into hips [m]."""
 MAX_FLOAT = 0.05
 """Height of the lower sole that a clip must get below at some time [m]."""
 MIN_DURATION = 1.0
@@ -43,10 +47,12 @@ class Finding:
 
 
 def preflight(clip: MotionClip, robot: RobotModel) -> list[Finding]:
-    """Measures a clip: duration, limits and rates of joints, jumps of the root, soles and ground, balance.
+    """Measures a clip: duration, limits and rates of joints, jumps of the root, order of quaternions, soles and
+    ground, self-contact, balance.
 
-    Balance takes the robot to touch the ground only with its soles, and is a warning at most: fast motions may leave it
-    for a moment, and a policy need not follow exactly.
+    A policy need not follow exactly. So bodies may graze each other, up to :data:`MAX_SELF_PENETRATION`, and balance is
+    a warning at most: it takes the robot to touch the ground only with its soles, and fast motions may leave it for a
+    moment.
 
     Raises:
         MotionError: the clip is of another robot.
@@ -60,7 +66,9 @@ def preflight(clip: MotionClip, robot: RobotModel) -> list[Finding]:
         _joint_peak("joint acceleration [rad/s^2]", clip, changes.joint, MAX_JOINT_ACCELERATION),
         _peak("root speed [m/s]", np.linalg.norm(rates.root_lin, axis=1), MAX_ROOT_SPEED),
         _peak("root angular speed [rad/s]", np.linalg.norm(rates.root_ang, axis=1), MAX_ROOT_TURN),
+        _quaternions(clip, robot),
         *_soles(robot.sole_corners(clip)[..., 2].min(axis=(1, 2))),
+        _self_contact(clip, robot),
         _balance(clip, robot),
     ]
 
@@ -83,6 +91,21 @@ def _joint_peak(what: str, clip: MotionClip, values: Array, most: float) -> Find
 
 def _peak(what: str, values: Array, most: float) -> Finding:
     return Finding(f"highest {what}", f"{values.max():.2f} in frame {values.argmax()}", bool(values.max() > most))
+
+
+def _quaternions(clip: MotionClip, robot: RobotModel) -> Finding:
+    mistake = misread_quaternions(clip, robot)
+    return Finding("order of quaternions", f"looks like {mistake}" if mistake else "plausible", problem=bool(mistake))
+
+
+def _self_contact(clip: MotionClip, robot: RobotModel) -> Finding:
+    deepest = deepest_self_contact(clip, robot)
+    what = "bodies inside each other [mm]"
+    if deepest is None:
+        return Finding(what, "none")
+    value = f"{1e3 * deepest.depth:.1f} ({' and '.join(deepest.bodies)}, frame {deepest.frame})"
+    too_deep = deepest.depth > MAX_SELF_PENETRATION
+    return Finding(what, value, problem=too_deep, warning=not too_deep)
 
 
 def _soles(lowest: Array) -> list[Finding]:

@@ -12,6 +12,8 @@ from scipy.spatial.transform import Rotation
 from lab_core.cli import main
 from lab_tasks.motions import DEMO_CLIPS, MotionClip, demo_clip, g1_model, preflight, save_clip
 from lab_tasks.motions.balance import centres_of_pressure, support_margins
+from lab_tasks.motions.quaternion_order import misread_quaternions
+from lab_tasks.motions.self_contact import deepest_self_contact
 from lab_tasks.motions.stepping import GRAVITY, follow_zmp
 
 ROBOT = g1_model()
@@ -67,6 +69,35 @@ def test_broken_clips_have_problems() -> None:
     assert problems(STAND.changed("", root_quat=turned)) == ["highest root angular speed [rad/s]"]
     short = {key: getattr(STAND, key)[:20] for key in ("root_pos", "root_quat", "joint_pos")}
     assert problems(STAND.changed("", **short)) == ["duration [s]"]
+
+
+@pytest.mark.parametrize("heading", [0.0, 1.0, 2.0, 2.8, -2.5])
+def test_quaternions_in_the_wrong_order_are_a_problem(heading: float) -> None:
+    turn = Rotation.from_euler("z", heading)
+    quat = (turn * Rotation.from_quat(STAND.root_quat)).as_quat()
+    turned = STAND.changed("", root_pos=turn.apply(STAND.root_pos), root_quat=quat)
+    assert misread_quaternions(turned, ROBOT) is None
+    as_xyzw, as_wxyz = (turned.changed("", root_quat=np.roll(quat, places, axis=1)) for places in (1, -1))
+    assert "order of quaternions" in problems(as_xyzw)
+    assert misread_quaternions(as_xyzw, ROBOT) == "wxyz read as xyzw"
+    # of one that looks along x this makes one that looks backward, which is upright, too
+    assert misread_quaternions(as_wxyz, ROBOT) == (None if heading == 0.0 else "xyzw read as wxyz")
+
+
+def test_a_clip_of_somebody_who_leans_or_lies_is_none_in_the_wrong_order() -> None:
+    for axis, angle in (("y", 0.4), ("y", -1.2), ("y", np.pi / 2), ("x", np.pi / 2), ("x", -1.3)):
+        lean = np.tile(Rotation.from_euler(axis, angle).as_quat(), (len(STAND), 1))
+        lying = STAND.root_pos * (1.0, 1.0, 1.0 if abs(angle) < 1.0 else 0.2)
+        assert misread_quaternions(STAND.changed("", root_pos=lying, root_quat=lean), ROBOT) is None
+
+
+def test_arms_inside_the_body_are_told_with_their_depth() -> None:
+    inward = STAND.joint_pos.copy()
+    inward[100:, STAND.joint_names.index("left_shoulder_roll_joint")] = -0.4
+    contact = deepest_self_contact(STAND.changed("", joint_pos=inward), ROBOT)
+    assert contact is not None and contact.frame >= 100 and contact.depth > 0.0
+    assert "left" in " ".join(contact.bodies)
+    assert "bodies inside each other [mm]" in problems(STAND.changed("", joint_pos=inward))
 
 
 def test_leaning_too_far_is_a_warning() -> None:

@@ -141,7 +141,7 @@ def test_no_format_passes_for_another(form: str, label: str, tmp_path: Path) -> 
     ("form", "label", "heading"),
     [
         *(("lafan1_csv", "kimodo_csv", heading) for heading in (0.0, 0.5, 1.5, 3.1)),
-        *(("kimodo_csv", "lafan1_csv", heading) for heading in (0.0, 0.5)),
+        *(("kimodo_csv", "lafan1_csv", heading) for heading in (0.0, 0.5, 1.5, 2.0, 2.9, -2.7)),
     ],
 )
 def test_orders_of_quaternions_are_told_apart(
