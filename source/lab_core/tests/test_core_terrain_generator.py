@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -302,6 +303,25 @@ def _variants(cfg) -> list:
     return variants
 
 
+class RunsCode:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+class OwnSurface(HeightField):
+    """Ground of a class that nobody else knows."""
+
+
+class OwnSurfaceCfg(SubTerrainCfg):
+    def surface(self, difficulty, tile, rng):
+        return OwnSurface(np.zeros((3, 3)), tile.size / 2)
+
+
 class TestCache:
     def test_every_field_changes_the_key(self):
         cfg = small_cfg(flat_patches={"goal": FlatPatchCfg(max_distance=1.0)})
@@ -335,6 +355,34 @@ class TestCache:
         path.write_bytes(damage(content))
         assert digest(generate_terrain(cfg, cache_dir=tmp_path)) == digest(first)
         assert path.read_bytes() == content
+
+    def test_every_bit_comes_back(self, tmp_path):
+        cfg = small_cfg(use_cache=True, flat_patches={"goal": FlatPatchCfg(radius=0.1, max_height_difference=0.1)})
+        first, second = (generate_terrain(cfg, cache_dir=tmp_path) for _ in range(2))
+        assert first is not second
+        for field in dataclasses.fields(first):
+            if field.name != "tiles":
+                np.testing.assert_equal(getattr(second, field.name), getattr(first, field.name))
+        for before, after in zip(sum(first.tiles, []), sum(second.tiles, []), strict=True):
+            assert type(before) is type(after)
+            np.testing.assert_equal(vars(after), vars(before))
+            assert {name: type(value) for name, value in vars(after).items()} == {
+                name: type(value) for name, value in vars(before).items()
+            }
+
+    def test_a_pickle_in_its_place_runs_nothing(self, tmp_path):
+        cfg = small_cfg(use_cache=True)
+        path = cache_path(cfg, 0, tmp_path)
+        payload = pickle.dumps(RunsCode(tmp_path / "ran"))
+        path.write_bytes(hashlib.sha256(payload).digest() + payload)
+        generate_terrain(cfg, cache_dir=tmp_path)
+        assert not (tmp_path / "ran").exists()
+
+    def test_surfaces_of_an_own_class_are_generated_anew(self, tmp_path):
+        cfg = small_cfg(use_cache=True)
+        cfg.sub_terrains = {"own": OwnSurfaceCfg(proportion=1.0)}
+        first, second = (generate_terrain(cfg, cache_dir=tmp_path) for _ in range(2))
+        assert list(tmp_path.iterdir()) == [] and digest(first) == digest(second)
 
     def test_failed_write_leaves_nothing_behind(self, tmp_path, monkeypatch):
         def full_disk(self, target):
