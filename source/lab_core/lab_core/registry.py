@@ -111,6 +111,7 @@ class EntryPointGroup:
         return points[0]
 
 
+_GROUPS = ("lab.tasks", "lab.commands", "lab.backends", "lab.frontends", "lab.twins", "lab.algorithms")
 _TASKS = EntryPointGroup("lab.tasks", "task")
 _BACKENDS = EntryPointGroup("lab.backends", "physics backend")
 _registered_tasks: dict[str, TaskSpec] = {}
@@ -152,6 +153,14 @@ def register_task(spec: TaskSpec) -> None:
     if spec.id in _TASKS.names():
         raise ConfigError(f"task id {spec.id!r} is taken by package {_TASKS.package(spec.id)!r}; choose another")
     _registered_tasks[spec.id] = spec
+
+
+def announced_packages() -> frozenset[str]:
+    """Top-level packages with an entry point of ``lab``, and those of tasks that were registered. Imports nothing."""
+    points = [point for group in _GROUPS for point in entry_points(group=group)]
+    factories = (factory for spec in _registered_tasks.values() for factory in (spec.env_cfg, *spec.agents.values()))
+    modules = [factory.partition(":")[0] if isinstance(factory, str) else factory.__module__ for factory in factories]
+    return frozenset(name.partition(".")[0] for name in (*modules, *(point.module for point in points)))
 
 
 def backend_class(name: str) -> type:

@@ -16,6 +16,7 @@ from typing import TextIO
 from lab_core.cli.interrupts import lasting_interrupts
 from lab_core.errors import LabError, nearest
 from lab_core.registry import EntryPointGroup
+from lab_core.trust import trust_files
 
 COMMANDS = EntryPointGroup("lab.commands", "command")
 
@@ -63,7 +64,8 @@ def _run(argv: list[str]) -> int:
         _print_unknown(name)
         return 2
     try:
-        return COMMANDS.load(name)(arguments) or 0
+        with trust_files("--trust" in arguments):
+            return COMMANDS.load(name)(arguments) or 0
     except LabError as error:
         if os.environ.get("LAB_DEBUG", "0") not in ("", "0"):
             traceback.print_exc()

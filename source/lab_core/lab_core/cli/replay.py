@@ -37,6 +37,8 @@ class ReplayOptions:
     """Episodes that run side by side. Without it: all, but no more than 64."""
     device: str = "auto"
     """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
+    trust: bool = False
+    """Let files name any code to import; else only code of packages that announce something to lab."""
 
 
 def main(argv: list[str]) -> int:

@@ -4,10 +4,45 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from lab_core.errors import ConfigError, nearest
+
+_packages: ContextVar[Collection[str] | None] = ContextVar("packages", default=None)
+"""Top-level packages that references may name; None: any."""
+_NAMES_A_PACKAGE = re.compile(r"([A-Za-z_]\w*)(\.\w+)*:[A-Za-z_]\S*")
+
+
+@contextmanager
+def imports_only_from(packages: Collection[str] | None) -> Iterator[None]:
+    """Inside, references may name only these top-level packages. None: any."""
+    token = _packages.set(packages)
+    try:
+        yield
+    finally:
+        _packages.reset(token)
+
+
+def check_text(text: str) -> None:
+    """Raises ``ConfigError`` for text in the form of a reference to a package that must not be imported."""
+    found = _NAMES_A_PACKAGE.fullmatch(text)
+    if found:
+        _check_package(found[1], text)
+
+
+def _check_package(module: Any, reference: str) -> None:
+    packages = _packages.get()
+    package = str(module).partition(".")[0]
+    if packages is not None and package not in packages:
+        raise ConfigError(
+            f"{reference!r} is code of {package!r}, which announces no tasks or commands of lab "
+            f"({', '.join(sorted(packages))} do). If you trust what the file would run, read it with --trust"
+        )
 
 
 def reference_to(obj: Any) -> str:
@@ -32,10 +67,14 @@ def reference_to(obj: Any) -> str:
 
 
 def resolve_reference(reference: str) -> Any:
-    """Import what ``module:qualname`` names. Raises ``ConfigError`` saying which part does not exist."""
+    """Import what ``module:qualname`` names.
+
+    Raises ``ConfigError`` saying which part does not exist, or what :func:`imports_only_from` does not allow.
+    """
     module_name, separator, qualname = reference.partition(":")
     if not (module_name and separator and qualname):
         raise ConfigError(f"{reference!r} is not of the form 'module:name'")
+    _check_package(module_name, reference)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
@@ -47,6 +86,7 @@ def resolve_reference(reference: str) -> Any:
             hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
             raise ConfigError(f"{module_name!r} has no {qualname!r}{hint}")
         found = getattr(found, name)
+    _check_package(getattr(found, "__module__", None), reference)  # not os.system, which a module may have imported
     return found
 
 

@@ -6,7 +6,7 @@
     !path runs/a                        a pathlib.Path          !missing            ``MISSING``
 
 Scalars follow the YAML 1.2 core schema, so that ``1e-3`` is a number and ``on`` a string. A file names code to import,
-as a script does: load only files that you trust.
+as a script does; :mod:`lab_core.trust` says how files of others are read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import yaml
 
 from lab_core.config.annotations import field_names, is_dataclass_instance
 from lab_core.config.missing import MISSING, join
-from lab_core.config.references import reference_to, resolve_reference
+from lab_core.config.references import check_text, reference_to, resolve_reference
 from lab_core.errors import ConfigError, UnknownFieldError, unknown_name_message
 
 _CORE_SCHEMA = {
@@ -213,7 +213,7 @@ class _Reader:
             "!slice": self._slice,
             "tag:yaml.org,2002:seq": self._items,
             "tag:yaml.org,2002:map": self._entries,
-            "tag:yaml.org,2002:str": self._text,
+            "tag:yaml.org,2002:str": self._string,
             "tag:yaml.org,2002:null": lambda node, path: None,
             "tag:yaml.org,2002:bool": lambda node, path: self._text(node, path).lower() == "true",
             "tag:yaml.org,2002:int": self._int,
@@ -266,6 +266,14 @@ class _Reader:
         if not isinstance(node, yaml.ScalarNode):
             raise self._error(node, path, f"expected one value after {node.tag}")
         return node.value
+
+    def _string(self, node: yaml.Node, path: str) -> str:
+        text = self._text(node, path)
+        try:
+            check_text(text)  # a setting may be the name of code to import later
+        except ConfigError as error:
+            raise self._error(node, path, str(error)) from None
+        return text
 
     def _int(self, node: yaml.Node, path: str) -> int:
         text = self._text(node, path)

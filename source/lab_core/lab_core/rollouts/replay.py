@@ -17,6 +17,7 @@ from lab_core.envs import RLEnv
 from lab_core.recorder.terms import scene_state
 from lab_core.recorder.transition import flatten
 from lab_core.registry import get_task
+from lab_core.trust import reading_a_file
 
 _CONDITIONS = "initial_conditions"
 _READ_EVERY_STEP = ("joint_stiffness", "joint_damping")
@@ -67,11 +68,13 @@ def build_replay_env(dataset: RecordedDataset, num_envs: int, device: str = "cpu
 
     Raises:
         DatasetError: the file has no configuration and no task is given.
+        ConfigError: its configuration names code that is not trusted, see :mod:`lab_core.trust`.
     """
     if task is not None:
         cfg = get_task(task).make_env_cfg()
     elif dataset.config:
-        cfg = load_yaml(dataset.config)
+        with reading_a_file():
+            cfg = load_yaml(dataset.config)
     else:
         raise DatasetError(f"{dataset.path} holds no configuration; name the task that it was recorded in (--task).")
     cfg.scene.num_envs = num_envs

@@ -24,6 +24,8 @@ class ExportOptions:
     """Only of runs of this algorithm. Without it: of any."""
     logs: Path = Path("logs")
     """Where runs are looked for: LOGS/TASK/TIME."""
+    trust: bool = False
+    """Let files name any code to import; else only code of packages that announce something to lab."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -56,6 +56,8 @@ class PlayOptions(EnvironmentOptions):
     """Only of runs of this algorithm. Without it: of any."""
     logs: Path = Path("logs")
     """Where runs are looked for: LOGS/TASK/TIME."""
+    trust: bool = False
+    """Let files name any code to import; else only code of packages that announce something to lab."""
     play_config: bool = True
     """--no-play-config: the environment as in training, with noise and disturbances."""
 

@@ -44,6 +44,8 @@ class TrainOptions(EnvironmentOptions):
     """Run, or its config.yaml, to start an equal one; takes the place of TASK."""
     resume: Path | None = None
     """Run or checkpoint to go on from, in its own folder; takes the place of TASK."""
+    trust: bool = False
+    """Let files name any code to import; else only code of packages that announce something to lab."""
     video: str = "auto"
     """File for a clip of the trained policy; auto: videos/final.mp4 in the run folder; none (or --no-video)."""
     video_length: int = 300

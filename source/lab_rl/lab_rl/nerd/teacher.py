@@ -13,6 +13,7 @@ from lab_core.errors import LabError
 from lab_core.physics import differences
 from lab_core.scene import Articulation, actuated_joints
 from lab_core.sensors import ContactSetCfg
+from lab_core.trust import reading_a_file
 from lab_newton.backend import NewtonBackend
 from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd import RobotLayout, RobotProperties
@@ -50,7 +51,7 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
     first = sources[0]
     if not first.config:
         raise DatasetError(f"{first.path} lacks the configuration of its environment; record it again.")
-    cfg = parse_yaml(first.config, f"configuration in {first.path}")
+    cfg = _configuration(first)
     cfg.scene.num_envs = 1
     env = make_env(cfg, "cpu", "torch")
     try:
@@ -78,6 +79,11 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
     return Teacher(task, entities[0], layout, fingerprint, masses, cfg)
 
 
+def _configuration(source: RecordedDataset) -> Any:
+    with reading_a_file():
+        return parse_yaml(source.config or "", f"configuration in {source.path}")
+
+
 def _masses(physics: NewtonBackend, entity: str) -> RobotProperties | None:
     try:
         return physics.robot_properties(entity)
@@ -91,7 +97,7 @@ def _search(cfg: Any) -> ContactSearch | None:
 
 
 def _check_search(source: RecordedDataset, expected: ContactSearch | None) -> None:
-    found = _search(parse_yaml(source.config, f"configuration in {source.path}")) if source.config else None
+    found = _search(_configuration(source)) if source.config else None
     distances = [None if search is None else search.distance for search in (found, expected)]
     if distances[0] != distances[1]:
         told = ["no contacts" if distance is None else f"contacts up to {distance:g} m" for distance in distances]

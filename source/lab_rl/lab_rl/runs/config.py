@@ -10,6 +10,7 @@ from lab_core.agents import AgentCfg
 from lab_core.config import MISSING, config_hash, load_yaml
 from lab_core.envs import RLEnvCfg
 from lab_core.errors import ConfigError
+from lab_core.trust import reading_a_file
 
 
 @dataclass(kw_only=True)
@@ -35,9 +36,11 @@ def load_run_cfg(path: Path) -> RunCfg:
     """The configuration in the ``config.yaml`` of a run.
 
     Raises:
-        ConfigError: The file cannot be read, or holds something else.
+        ConfigError: The file cannot be read, holds something else, or names code that is not trusted, see
+            :mod:`lab_core.trust`.
     """
-    cfg = load_yaml(path)
+    with reading_a_file():
+        cfg = load_yaml(path)
     if not isinstance(cfg, RunCfg):
         raise ConfigError(f"{path}: expected the configuration of a run (RunCfg), found a {type(cfg).__name__}.")
     return cfg

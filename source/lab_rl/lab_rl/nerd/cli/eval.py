@@ -32,6 +32,8 @@ class EvalOptions:
     """Of the states that rollouts begin with. Without it: the task's."""
     device: str = "auto"
     """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
+    trust: bool = False
+    """Let files name any code to import; else only code of packages that announce something to lab."""
     output: Path | None = None
     """Folder of report.md and its pictures. Without it: beside the model."""
 

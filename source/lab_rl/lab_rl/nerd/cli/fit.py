@@ -25,6 +25,8 @@ class FitOptions:
     """Added to the name of the run folder."""
     resume: Path | None = None
     """Run or checkpoint to go on from, in its own folder, with the same recordings wherever they lie now."""
+    trust: bool = False
+    """Let files name any code to import; else only code of packages that announce something to lab."""
 
 
 @dataclass(kw_only=True)
