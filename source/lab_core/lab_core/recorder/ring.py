@@ -77,6 +77,16 @@ class EpisodeRing:
         return {key: view for block in self._blocks for key, view in block.views.items()}
 
     @property
+    def layout(self) -> RowLayout:
+        """What :attr:`rows` hold."""
+        return self._blocks[0].layout
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """(T, N, W) int64, all steps packed as :attr:`layout` says, without fields that were added: live memory."""
+        return self._blocks[0].rows
+
+    @property
     def start(self) -> torch.Tensor:
         """(N,) slot of the first step that is kept of each running episode; those after it follow, around the end."""
         return (self.cursor - self.length.clamp(max=self.capacity)).remainder(self.num_slots)
@@ -116,6 +126,12 @@ class EpisodeRing:
         # Rows of other environments are written too, with what is there: the beginning of their running episode.
         self._initial_rows.index_put_((self.beginnings.remainder(self.num_starts), self._env_ids), self._initial_source)
         masked_copy_(self.length, 0, mask)
+
+    def select(self, slots: torch.Tensor, env_ids: torch.Tensor, out: torch.Tensor) -> None:
+        """Copies single steps, packed, into ``out`` (..., W), contiguous: those of slots (...) int64 in environments
+        (...) int64. On the device alone."""
+        index = (slots * self.num_envs + env_ids).flatten()
+        torch.index_select(self.rows.flatten(0, 1), 0, index, out=out.view(-1, out.shape[-1]))
 
     def gather(
         self, env_ids: Sequence[int], last_steps: Sequence[int], lengths: Sequence[int], starts: Sequence[int]
