@@ -65,11 +65,13 @@ class GuardedOptimizer:
             parameter.grad = None
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Moves the parameters."""
+    def step(self, counts: Tensor | None = None) -> None:
+        """Moves the parameters, not if ``counts`` () bool is False: nothing had a part in the loss."""
         grads = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         self.grad_norm.copy_(torch.nn.utils.get_total_norm(grads))
         bad = self.grad_norm.isfinite().logical_not()
+        if counts is not None:
+            bad = bad | ~counts
         torch._foreach_mul_(grads, (self._max_grad_norm / (self.grad_norm + 1e-6)).clamp(max=1.0))
         # As a gradient scaler tells a fused optimiser to leave out a step.
         self._adamw.found_inf = bad.float()  # pyright: ignore[reportAttributeAccessIssue]
@@ -103,6 +105,8 @@ class GuardedOptimizer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over what :meth:`state_dict` returned; not after a graph was made."""
         self._adamw.load_state_dict({**self._adamw.state_dict(), "state": state["adamw"]})
+        for group in self._adamw.param_groups:
+            group["lr"] = self.learning_rate  # not the copy that loading made
         for momentum, stored in zip(self._momenta, state["momenta"], strict=True):
             momentum.copy_(stored)
         for name in ("learning_rate", "skipped", "skipped_in_a_row"):

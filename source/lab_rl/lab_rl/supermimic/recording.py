@@ -55,7 +55,5 @@ def replay_recorder_cfg(robot: str, command: str, num_steps: int, memory_gib: fl
             "end": RecorderTermCfg(func=robot_state, phase="post_step", params=where),
             "ends": RecorderTermCfg(func=ends, phase="post_step"),
         },
-        retention=RetentionCfg(
-            max_episode_length=num_steps, on_overflow="drop_oldest", memory_limit_gib=memory_gib
-        ),
+        retention=RetentionCfg(max_episode_length=num_steps, on_overflow="drop_oldest", memory_limit_gib=memory_gib),
     )

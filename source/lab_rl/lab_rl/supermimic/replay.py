@@ -13,6 +13,11 @@ from lab_core.recorder.ring import EpisodeRing
 from lab_rl.supermimic.recording import STATE
 
 
+def recorded_state(values: Mapping[str, Tensor], end: str) -> ArticulationState:
+    """Returns the states at the ``start`` or the ``end`` of recorded steps."""
+    return ArticulationState(*(values[f"{end}/{name}"] for name in STATE))
+
+
 class WindowBatch:
     """B windows of K steps in memory that stays where it is, so that graphs may read it.
 
@@ -35,7 +40,7 @@ class WindowBatch:
 
     def state(self, end: str) -> ArticulationState:
         """Returns the states (K, B, ...) at the ``start`` or the ``end`` of the steps."""
-        return ArticulationState(*(self.values[f"{end}/{name}"] for name in STATE))
+        return recorded_state(self.values, end)
 
 
 class Replay:
@@ -86,6 +91,12 @@ class Replay:
         self._follows.index_copy_(0, slots, joins)
         self._measure_runs()
 
+    def newest(self) -> tuple[Mapping[str, Tensor], Tensor]:
+        """Returns the steps of the last :meth:`index`, key -> (T, N, ...), and which of them count (T, N) bool."""
+        order = self._order()[self.ring.num_slots - self._newest :]
+        values = self.ring.layout.views(self.ring.rows.index_select(0, order))
+        return values, ~values["ends/broken"]
+
     def draw_windows(self, batch: WindowBatch, failures: float, newest: float) -> None:
         """Fills ``batch`` with windows to fit to: a share that ends in a failure, a share that ends among the steps of
         the last :meth:`index`, and the rest from anywhere; where there is none of a kind, from anywhere too."""
@@ -107,7 +118,9 @@ class Replay:
     def draw_held_out(self, batch: WindowBatch) -> None:
         """Fills ``batch`` with windows of environments that are held out."""
         whole = (self._left >= batch.length) | self._done_at_end
-        self._take(batch, self._draw_places((self._usable & ~self._fitted & whole).flatten().cumsum(0), batch.batch_size))
+        self._take(
+            batch, self._draw_places((self._usable & ~self._fitted & whole).flatten().cumsum(0), batch.batch_size)
+        )
 
     def draw_steps(self, batch: WindowBatch) -> None:
         """Fills ``batch``, of windows of length 1, with steps from anywhere."""

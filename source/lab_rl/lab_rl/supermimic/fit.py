@@ -1,0 +1,190 @@
+"""Fitting the world model to recorded windows, in which it predicts on its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab_core.agents import SuperMimicCfg
+from lab_rl.cuda_graph import CapturedCall
+from lab_rl.supermimic.optimizer import GuardedOptimizer
+from lab_rl.supermimic.replay import Replay, WindowBatch, recorded_state
+from lab_rl.supermimic.state import RobotState
+from lab_rl.supermimic.task import TrackingTask
+from lab_rl.supermimic.world_model import WorldModel
+
+HEIGHT_SCALE, GRAVITY_SCALE, JOINT_SCALE = 0.05, 0.1, 0.1
+"""Errors of height [m], direction of gravity and joints [rad or m] that count as one."""
+
+
+class WorldModelFit:
+    """Updates a world model.
+
+    The loss is the smooth L1 norm of the errors of velocities in the root frame, over the standard deviations of their
+    increments, plus that of the errors of what is seen of the pose: height, direction of gravity, joints. Steps that do
+    not follow in a window have no part in it.
+
+    Args:
+        model: To fit.
+        task: Gives settings of the robot in each environment.
+        replay: Where windows come from.
+        cfg: Settings.
+        context: (N, C) in place.
+        generator: Of the noise on first states.
+        total_updates: Over which the learning rate falls.
+    """
+
+    def __init__(
+        self,
+        model: WorldModel,
+        task: TrackingTask,
+        replay: Replay,
+        cfg: SuperMimicCfg,
+        context: Tensor,
+        generator: torch.Generator,
+        total_updates: int,
+    ) -> None:
+        self.model, self.cfg = model, cfg.world_model
+        self.update_count = 0
+        self._task, self._replay, self._context = task, replay, context
+        self._generator, self._total = generator, total_updates
+        self._autocast = cfg.precision == "bf16"
+        self.optimizer = GuardedOptimizer(
+            model.parameters(),
+            self.cfg.learning_rate,
+            self.cfg.max_grad_norm,
+            weight_decay=self.cfg.weight_decay,
+            matrices=model.network.hidden_matrices() if cfg.optimizer == "muon" else (),
+            matrix_learning_rate=cfg.muon_learning_rate,
+        )
+        device = replay.device
+        joints = task.motion.num_joints
+        scales = [HEIGHT_SCALE, *[GRAVITY_SCALE] * 3] if task.motion.floating else []
+        self._pose_scale = torch.tensor([*scales, *[JOINT_SCALE] * joints], device=device)
+        self._batches: dict[int, WindowBatch] = {}
+        self._calls: dict[int, CapturedCall] = {}
+        size = (self.cfg.batch_size, model.inputs.mean.shape[0])
+        self._noise = torch.zeros(size, device=device)
+        for horizon in {self.cfg.first_horizon, self.cfg.horizon}:
+            batch = WindowBatch(replay, horizon, self.cfg.batch_size)
+            self._batches[horizon] = batch
+            # partial() would hide the batch from a reader
+            self._calls[horizon] = CapturedCall(lambda batch=batch: self._train(batch), device, cfg.captured)
+
+    def observe_newest(self) -> None:
+        """Lets the normalisers take in the newest steps of the replay."""
+        values, valid = self._replay.newest()
+        steps, num_envs = valid.shape
+        env_ids = torch.arange(num_envs, device=valid.device)
+        start, end = (self._states(values, when, env_ids) for when in ("start", "end"))
+        context = self._context.expand(steps, *self._context.shape)
+        default = self._task.default_joint_pos(env_ids)
+        self.model.inputs.update(self.model.join(start, values["action/now"], context, default), valid)
+        self.model.changes.update(self.model.motion.increments(start, end), valid)
+
+    def update(self) -> Tensor:
+        """Makes one update and returns the loss (), on the device."""
+        horizon = self.cfg.first_horizon if self.update_count < self.cfg.first_updates else self.cfg.horizon
+        progress = min(self.update_count / max(self._total, 1), 1.0)
+        share = 0.5 + 0.5 * math.cos(math.pi * progress)
+        low, high = self.cfg.final_learning_rate, self.cfg.learning_rate
+        self.optimizer.learning_rate.fill_(low + (high - low) * share)
+        self.update_count += 1
+        self._replay.draw_windows(self._batches[horizon], self.cfg.failure_share, self.cfg.newest_share)
+        self._noise.normal_(std=self.cfg.state_noise, generator=self._generator)
+        return self._calls[horizon]().clone()
+
+    def _train(self, batch: WindowBatch) -> Tensor:
+        self.optimizer.zero_grad()
+        with torch.autocast(self._replay.device.type, torch.bfloat16, enabled=self._autocast):
+            loss = self.loss(batch, self._noise)
+        loss.backward()
+        self.optimizer.step(self._valid(batch).any())
+        return loss.detach()
+
+    def loss(self, batch: WindowBatch, noise: Tensor | None = None) -> Tensor:
+        """Returns the mean error () of predictions from the first states of windows."""
+        actual = self._states(batch.values, "end", batch.env_ids)
+        valid = self._valid(batch)
+        predicted = self._predict(batch, noise, valid)
+        std = self.model.changes.std
+        errors = {
+            "velocity": (self._task.motion.velocity(predicted) - self._task.motion.velocity(actual)) / std,
+            "pose": (self._task.motion.pose(predicted) - self._task.motion.pose(actual)) / self._pose_scale,
+        }
+        # Masked before the norm, whose gradient at what is not finite is not finite either.
+        masked = {name: torch.where(valid.unsqueeze(-1), error, 0.0) for name, error in errors.items()}
+        velocity, pose = (
+            torch.nn.functional.smooth_l1_loss(error, torch.zeros_like(error), reduction="none").mean(dim=-1).sum()
+            for error in masked.values()
+        )
+        return (velocity + self.cfg.pose_weight * pose) / valid.sum().clamp(min=1)
+
+    @torch.no_grad()
+    def measure(self, batch: WindowBatch) -> dict[str, Tensor]:
+        """Returns errors () on windows of environments that are held out: of one step, as a share of that of velocities
+        that stay, and at the end of the windows [m, rad]."""
+        self._replay.draw_held_out(batch)
+        motion, valid = self._task.motion, self._valid(batch)
+        start, end = (self._states(batch.values, when, batch.env_ids) for when in ("start", "end"))
+        path = self._predict(batch, None, valid)
+        std, first = self.model.changes.std, valid[0]
+
+        def mean(values: Tensor, rows: Tensor) -> Tensor:
+            return torch.where(rows, values, 0.0).sum() / rows.sum().clamp(min=1)
+
+        def head(states: RobotState, row: int) -> RobotState:
+            return states.map(lambda part: part[row])
+
+        true = motion.increments(head(start, 0), head(end, 0)) / std
+        guess = motion.increments(head(start, 0), head(path, 0)) / std
+        one_step = mean((guess - true).square().mean(-1), first).sqrt()
+        still = mean(true.square().mean(-1), first).sqrt()
+        last, whole = batch.length - 1, valid[-1]
+        joints = mean((path.joint_pos[last] - end.joint_pos[last]).square().mean(-1), whole).sqrt()
+        drift = mean((path.pos[last] - end.pos[last]).norm(dim=-1), whole)
+        errors = {"one_step": one_step / still.clamp(min=1e-9), "joint_pos": joints}
+        return errors | ({"root_pos": drift} if motion.floating else {})
+
+    def _predict(self, batch: WindowBatch, noise: Tensor | None, valid: Tensor) -> RobotState:
+        """Returns the states (K, B, ...) that the model arrives at; windows that do not count begin at zero."""
+        default, context = self._task.default_joint_pos(batch.env_ids), self._context.index_select(0, batch.env_ids)
+        first = self._states(batch.values, "start", batch.env_ids).map(lambda part: part[0])
+        state = first.map(lambda part: torch.where(valid[0].unsqueeze(-1), part, 0.0))
+        path = []
+        for step in range(batch.length):
+            action = torch.where(valid[step].unsqueeze(-1), batch.values["action/now"][step], 0.0)
+            state = self.model(state, action, context, default, noise if step == 0 else None)
+            path.append(state)
+        return RobotState.stack(path)
+
+    def _valid(self, batch: WindowBatch) -> Tensor:
+        """(K, B) bool: the step follows, and all numbers of the window up to here are finite."""
+        values = batch.values
+        numbers = [values[key] for key in values if key.startswith(("start/", "end/", "action/"))]
+        finite = torch.cat(numbers, dim=-1).isfinite().all(dim=-1)
+        return batch.valid & finite.cummin(dim=0).values
+
+    def _states(self, values: Mapping[str, Tensor], end: str, env_ids: Tensor) -> RobotState:
+        """(K, B, ...) recorded states at one end of steps of environments (B,)."""
+        state = recorded_state(values, end)
+        com = self._task.root_com(env_ids).expand(*state.joint_pos.shape[:-1], 3)
+        return RobotState.from_articulation(state, com)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns model, optimiser and count."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "update_count": self.update_count,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over what :meth:`state_dict` returned."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.update_count = state["update_count"]

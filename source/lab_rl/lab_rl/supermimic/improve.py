@@ -1,0 +1,171 @@
+"""Improving policy and critic on imagined rollouts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lab_core.agents import SuperMimicCfg
+from lab_rl.cuda_graph import CapturedCall
+from lab_rl.supermimic.networks import Actor, Critic
+from lab_rl.supermimic.optimizer import GuardedOptimizer
+from lab_rl.supermimic.replay import Replay, WindowBatch
+from lab_rl.supermimic.returns import RolloutEnds
+from lab_rl.supermimic.rollout import Rollout, RolloutInputs, imagine
+from lab_rl.supermimic.state import RobotState
+from lab_rl.supermimic.task import TrackingTask
+from lab_rl.supermimic.world_model import WorldModel
+
+FIGURES = ("return", "reward", "failures", "value_loss")
+"""What an update reports: mean imagined return, mean reward of a step, share of rollouts that fail, loss of the
+critic."""
+
+
+class PolicyUpdate:
+    """Updates a policy by the gradient of imagined returns through the world model, and the critic of those returns.
+
+    The world model is frozen: gradients go through it, none reach its parameters.
+
+    Args:
+        actor: To improve.
+        critic: To improve.
+        model: The world model.
+        task: What rollouts are imagined of.
+        replay: Where they begin.
+        cfg: Settings.
+        context: (N, C) in place.
+        noise_std: (D,) standard deviation of the noise on observations in the simulation.
+        generator: Of the noise.
+    """
+
+    def __init__(
+        self,
+        actor: Actor,
+        critic: Critic,
+        model: WorldModel,
+        task: TrackingTask,
+        replay: Replay,
+        cfg: SuperMimicCfg,
+        context: Tensor,
+        noise_std: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        self.actor, self.critic, self.cfg = actor, critic, cfg
+        self.averaged = copy.deepcopy(actor).requires_grad_(False)
+        """The policy that is evaluated and exported."""
+        self.target = copy.deepcopy(critic).requires_grad_(False)
+        # What networks are shown is standardised in one way only.
+        self.averaged.normalizer, self.target.normalizer = actor.normalizer, critic.normalizer
+        self.update_count = 0
+        self._model, self._task, self._replay, self._context = model, task, replay, context
+        self._generator, self._noise_std = generator, cfg.observation_noise * noise_std
+        device = replay.device
+        matrices = actor.network.hidden_matrices() if cfg.optimizer == "muon" else ()
+        self.actor_optimizer = GuardedOptimizer(
+            actor.parameters(), cfg.learning_rate, cfg.max_grad_norm,
+            matrices=matrices, matrix_learning_rate=cfg.muon_learning_rate,
+        )  # fmt: skip
+        self.critic_optimizer = GuardedOptimizer(critic.parameters(), cfg.critic_learning_rate, cfg.max_grad_norm)
+        self._batch = WindowBatch(replay, 1, cfg.batch_size)
+        self._inputs = RolloutInputs(task, cfg.horizon, cfg.batch_size, len(noise_std))
+        self._new_share = torch.zeros((), device=device)
+        limit = cfg.max_state_gradient
+        self._limit = None if limit is None else limit / (cfg.horizon * cfg.batch_size)
+        self._train = CapturedCall(self._update, device, cfg.captured)
+        self.left_out = torch.zeros((), dtype=torch.int64, device=device)
+        """0-d, rollouts so far that began with a number that is not finite."""
+
+    def update(self) -> Tensor:
+        """Makes one update and returns :data:`FIGURES` (4,), on the device."""
+        self.update_count += 1
+        # Early on the average would remember the random beginning.
+        decay = min(self.cfg.ema_decay, (1.0 + self.update_count) / (10.0 + self.update_count))
+        self._new_share.fill_(1.0 - decay)
+        self.draw()
+        return self._train().clone()
+
+    def draw(self) -> RolloutInputs:
+        """Draws where rollouts begin, and their noise, and returns both."""
+        inputs, values = self._inputs, self._batch.values
+        self._replay.draw_steps(self._batch)
+        com = self._task.root_com(self._batch.env_ids)
+        state = RobotState.from_articulation(self._batch.state("start"), com.unsqueeze(0)).map(lambda part: part[0])
+        reference = values["reference/clip"][0], values["reference/frame"][0]
+        inputs.fill(state, values["action/before"][0], self._batch.env_ids, *reference)
+        self.left_out.add_((~inputs.finite).sum())
+        inputs.action_noise.normal_(std=self.cfg.imagined_noise, generator=self._generator)
+        inputs.observation_noise.normal_(generator=self._generator).mul_(self._noise_std)
+        return inputs
+
+    def _update(self) -> Tensor:
+        bf16 = self.cfg.precision == "bf16"
+        with torch.autocast(self._replay.device.type, torch.bfloat16, enabled=bf16):
+            rollout = imagine(self._task, self._model, self.actor, self._inputs, self._context, self._limit)
+            ends, reward, next_value, objective = self.objective(rollout)
+        grads = torch.autograd.grad(-objective, self.actor_optimizer.parameters)
+        _assign(self.actor_optimizer, grads)
+        self.actor_optimizer.step(self._inputs.finite.any())
+        with torch.autocast(self._replay.device.type, torch.bfloat16, enabled=bf16):
+            targets = ends.td_lambda(reward.detach(), next_value.detach(), self.cfg.gamma, self.cfg.lam)
+            value_loss = self._fit_critic(rollout.critic_inputs[:-1].detach(), targets, ends.alive)
+        self._average()
+        failures = (rollout.terminated & (ends.alive > 0)).any(0).float().mean()
+        mean_reward = (ends.alive * reward.detach()).sum() / ends.alive.sum().clamp(min=1.0)
+        returned = objective.detach() * self.cfg.horizon
+        return torch.stack([returned, mean_reward, failures, value_loss])
+
+    def objective(self, rollout: Rollout) -> tuple[RolloutEnds, Tensor, Tensor, Tensor]:
+        """Returns where rollouts end, scaled rewards (H, B), values (H, B) of the states that steps lead to, and the
+        mean discounted return per step (), with gradients."""
+        ends = RolloutEnds.find(rollout.terminated, rollout.clip_ended, self._inputs.finite)
+        reward = self.cfg.reward_scale * rollout.reward
+        next_value = self.target(rollout.critic_inputs[1:])
+        returns = ends.returns(reward, next_value, self.cfg.gamma)
+        return ends, reward, next_value, returns.sum() / (self._inputs.finite.sum().clamp(min=1) * self.cfg.horizon)
+
+    def _fit_critic(self, inputs: Tensor, targets: Tensor, alive: Tensor) -> Tensor:
+        """Takes mini-batches of rollouts, which were drawn at random, and returns the mean loss ()."""
+        losses = []
+        for _ in range(self.cfg.critic_epochs):
+            parts = (values.tensor_split(self.cfg.critic_mini_batches, dim=1) for values in (inputs, targets, alive))
+            for shown, target, weight in zip(*parts, strict=True):
+                error = self.critic(shown) - target
+                loss = (weight * error.square()).sum() / weight.sum().clamp(min=1.0)
+                _assign(self.critic_optimizer, torch.autograd.grad(loss, self.critic_optimizer.parameters))
+                self.critic_optimizer.step((weight > 0).any())
+                losses.append(loss.detach())
+        return torch.stack(losses).mean()
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        for mean, new in zip(self.averaged.network.parameters(), self.actor.network.parameters(), strict=True):
+            mean.lerp_(new, self._new_share)
+        for mean, new in zip(self.target.network.parameters(), self.critic.network.parameters(), strict=True):
+            mean.lerp_(new, 1.0 - self.cfg.target_decay)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns networks, optimisers and counts."""
+        return {
+            **{name: getattr(self, name).state_dict() for name in _PARTS},
+            "left_out": self.left_out,
+            "update_count": self.update_count,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over what :meth:`state_dict` returned."""
+        for name in _PARTS:
+            getattr(self, name).load_state_dict(state[name])
+        self.left_out.copy_(state["left_out"])
+        self.update_count = state["update_count"]
+
+
+_PARTS = ("actor", "averaged", "critic", "target", "actor_optimizer", "critic_optimizer")
+
+
+def _assign(optimizer: GuardedOptimizer, grads: tuple[Tensor, ...]) -> None:
+    for parameter, grad in zip(optimizer.parameters, grads, strict=True):
+        parameter.grad = grad
