@@ -60,7 +60,7 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
         entities = list(env.scene)
         if len(entities) != 1:
             raise DatasetError(f"{first.path} holds the entities {', '.join(entities)}; a model learns one robot.")
-        fingerprint = env.physics.fingerprint()
+        fingerprint: dict[str, Any] = env.physics.fingerprint()
         for source in sources:
             _check_physics(source, fingerprint, exactly=source is first)
             _check_search(source, _search(cfg))
