@@ -37,6 +37,8 @@ class Args:
     """Without any: all that are installed."""
     frontends: tuple[str, ...] = ("warp",)
     num_envs: tuple[int, ...] = (4096,)
+    runtimes: tuple[str, ...] = ("",)
+    """Of tasks in a learned model: what computes its network, see ``NeRDSolverCfg``; empty: as the task has it."""
     device: str = "cuda:0"
     steps: int = 200
     action_std: float = 0.5
@@ -52,10 +54,12 @@ class Case:
     frontend: str
     num_envs: int
     compute_final_obs: bool = True
+    runtime: str = ""
 
 
 def main(args: Args) -> None:
-    cases = [Case(*case) for case in itertools.product(args.tasks or task_ids(), args.frontends, args.num_envs)]
+    axes = (args.tasks or task_ids(), args.frontends, args.num_envs, args.runtimes)
+    cases = [Case(*case, runtime=runtime) for *case, runtime in itertools.product(*axes)]
     rows = []
     for start in range(0, len(cases), args.at_once):
         rows += time_side_by_side(cases[start : start + args.at_once], args)
@@ -120,6 +124,8 @@ def built_env(case: Case, args: Args) -> Any:
     cfg = get_task(case.task).make_env_cfg()
     cfg.scene.num_envs = case.num_envs
     cfg.compute_final_obs = case.compute_final_obs
+    if case.runtime:
+        cfg.physics.solver.runtime = case.runtime
     env = make_env(cfg, args.device, case.frontend)
     shape = env.action_space.shape
     assert shape is not None
@@ -130,7 +136,7 @@ def built_env(case: Case, args: Args) -> Any:
 
 def summary(row: dict[str, Any]) -> str:
     """One line for a reader who waits."""
-    case = f"{row['task']} {row['frontend']} {row['num_envs']:,}"
+    case = " ".join(filter(None, (row["task"], row["runtime"], row["frontend"], f"{row['num_envs']:,}")))
     if not row["compute_final_obs"]:
         case += " without final observations"
     if "error" in row:

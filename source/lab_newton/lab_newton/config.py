@@ -145,6 +145,9 @@ class NewtonSolverCfg(SolverCfg):
         raise ConfigError(f"physics.solver.name: {name!r} is no subclass of newton.solvers.SolverBase.")
 
 
+Runtime = Literal["kernels", "torch", "compiled"]
+
+
 @dataclass(kw_only=True)
 class NeRDSolverCfg(SolverCfg):
     """A model that learned the dynamics of the scene's one robot, see :mod:`lab_newton.nerd`."""
@@ -154,8 +157,9 @@ class NeRDSolverCfg(SolverCfg):
     teacher: SolverCfg = field(default_factory=MuJoCoSolverCfg)
     """Settings of the solver that it learned from. What that asks of a model is asked of this one too, so that they are
     the same, and ``lab nerd eval`` compares with it."""
-    compiled: bool = False
-    """Let ``torch.compile`` make it faster; takes a minute at the start, and a C++ compiler."""
+    runtime: Runtime = "kernels"
+    """What computes the network: Warp kernels of its own where it has them, as ``ContactImpulses`` of a robot with a
+    free root does, else torch; torch; or ``torch.compile``, which takes minutes at the start, and a C++ compiler."""
 
     kernel_modules: ClassVar[tuple[str, ...]] = (
         "newton._src.sim.articulation",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import newton
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 from lab_core.errors import ConfigError
 from lab_core.sensors import split_tokens
 from lab_newton.arrays import present
+from lab_newton.config import Runtime
 from lab_newton.contact_set import ContactSet
 from lab_newton.model_files import asset_path
 from lab_newton.nerd import history_kernels as kernels
@@ -36,14 +37,17 @@ class SolverNeRD(SolverBase):
     Args:
         model: Worlds that hold the robot of the learned model.
         learned: The learned model, or its file: a path, or ``package:path/inside/package``.
-        compiled: Whether ``torch.compile`` makes it faster; takes a minute at the first step.
+        runtime: What computes the network, see :class:`lab_newton.NeRDSolverCfg`.
 
     Raises:
-        ConfigError: the file is missing or damaged, or the worlds hold something other than what the model learned.
+        ConfigError: the file is missing or damaged, the worlds hold something other than what the model learned, or
+            there is no such runtime.
     """
 
-    def __init__(self, model: newton.Model, learned: NeRDModel | str | Path, *, compiled: bool = False) -> None:
+    def __init__(self, model: newton.Model, learned: NeRDModel | str | Path, runtime: Runtime = "kernels") -> None:
         super().__init__(model)
+        if runtime not in get_args(Runtime):
+            raise ConfigError(f"runtime must be one of {', '.join(get_args(Runtime))}, got {runtime!r}.")
         self.what = "The learned model"
         self.fingerprint: Mapping[str, Any] = {}
         """Of the physics that the model learned, as its file says; empty without a file."""
@@ -73,11 +77,11 @@ class SolverNeRD(SolverBase):
         self._no_control = model.control()
         self._kernels: ImpulseStep | None = None
         network = self.learned.network
-        if isinstance(network, ContactImpulses) and layout.floating and not compiled:
+        if isinstance(network, ContactImpulses) and layout.floating and runtime == "kernels":
             assert self.contact_set is not None
             self._kernels = ImpulseStep(model, self.learned, self.contact_set.tokens)
         self._predict: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = self._step_model
-        if compiled:
+        if runtime == "compiled":
             self._predict = torch.compile(self._step_model, fullgraph=True, dynamic=False)
         if self._kernels is None:
             self._warm_up()

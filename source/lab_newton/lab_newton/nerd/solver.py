@@ -36,7 +36,7 @@ class NeRDSolver(WrappedSolver):
         Raises:
             ConfigError: the file is missing or damaged, or the scene or the timing differ from what was learned.
         """
-        super().__init__(SolverNeRD(model, cfg.model, compiled=cfg.compiled), collisions=None)
+        super().__init__(SolverNeRD(model, cfg.model, cfg.runtime), collisions=None)
         self.contact_set = self.inner.contact_set
         # What a model does not see of contacts makes it predict another motion.
         self.strict_capacity = self.contact_set is not None

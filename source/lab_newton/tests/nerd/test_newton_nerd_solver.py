@@ -293,7 +293,7 @@ def test_it_is_a_solver_of_newton(make_learned, device):
 @pytest.mark.parametrize("make_learned", ["rover"], indirect=True)
 def test_a_compiled_model_moves_like_another(make_learned, device):
     """The compiled code runs in an island of the captured step, too."""
-    eager, compiled = drive(make_learned(), 8), drive(make_learned(compiled=True), 8)
+    eager, compiled = drive(make_learned(), 8), drive(make_learned(runtime="compiled"), 8)
     for one, two in zip(eager, compiled, strict=True):
         for expected, found in zip(one, two, strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import newton
+import torch
 import warp as wp
 from torch import nn
 
@@ -57,8 +58,8 @@ class ImpulseStep:
         self._limited = wp.array(limited, dtype=wp.int32, device=model.device)
         self._limits = wp.array(network.limits.cpu().numpy(), dtype=wp.vec2, device=model.device)
         memory = network.memory
-        self._contacts = _Rounds(network.contact_rounds, 3, 15 + memory, tokens.shape[1], self._shape, model.device)
-        self._ends = _Rounds(network.limit_rounds, 1, 4 + memory, len(limited), self._shape, model.device)
+        self._contacts = _Rounds([*network.contact_rounds], 3, 15 + memory, tokens.shape[1], self._shape, model.device)
+        self._ends = _Rounds([*network.limit_rounds], 1, 4 + memory, len(limited), self._shape, model.device)
 
     def __call__(self, state_in: newton.State, effort: wp.array, joint_q: wp.array, joint_qd: wp.array) -> None:
         """Writes poses and velocities at the end of a step that begins with ``state_in``; launches kernels only."""
@@ -130,7 +131,7 @@ class _Rounds:
 
     def __init__(
         self,
-        layers: Iterable[nn.Module],
+        layers: Sequence[nn.Module],
         rows: int,
         seen: int,
         capacity: int,
@@ -139,8 +140,9 @@ class _Rounds:
     ) -> None:
         dofs, worlds = shape
         total = max(worlds * capacity, 1)
-        self.layers = [_linear(layer) for layer in layers]
-        hidden, outputs = self.layers[0][0][0].shape[0], self.layers[0][-1][0].shape[0]
+        sizes = [layer.out_features for layer in layers[0].children() if isinstance(layer, nn.Linear)]
+        hidden, outputs = sizes[0], sizes[-1]
+        self.layers = [_linear(layer, device) for layer in layers]
         self._device = device
         self._threads = min(total, _THREADS) if device.is_cuda else 1
 
@@ -168,10 +170,11 @@ class _Rounds:
         """Changes impulses by what three linear layers say of :attr:`inputs`."""
         values = [self.inputs, *self._hidden, self._outputs]
         for i, (weight, bias) in enumerate(layer):
+            units = values[i + 1].shape[0]
             wp.launch(
                 rounds.apply_layer,
-                dim=(weight.shape[0], self._threads),
-                inputs=[self.places.total, values[i], weight, bias, i < 2, self._threads],
+                dim=(len(bias) // rounds.UNITS, self._threads),
+                inputs=[self.places.total, values[i], weight, bias, units, i < 2, self._threads],
                 outputs=[values[i + 1]],
                 device=self._device,
             )
@@ -180,7 +183,16 @@ class _Rounds:
         )
 
 
-def _linear(layers: nn.Module) -> list[tuple[wp.array, wp.array]]:
-    """Returns weight and bias of the linear ones of ``layers``, in the memory of the parameters."""
-    linear = [layer for layer in layers.children() if isinstance(layer, nn.Linear)]
-    return [(wp.from_torch(layer.weight.detach()), wp.from_torch(layer.bias.detach())) for layer in linear]
+def _linear(layers: nn.Module, device: wp.Device) -> list[tuple[wp.array, wp.array]]:
+    """Returns weights (I, O) and biases (O,) of the linear ones of ``layers``, with zeros that fill the last thread."""
+    found = []
+    for layer in layers.children():
+        if isinstance(layer, nn.Linear):
+            filled = (0, -layer.out_features % rounds.UNITS)
+            weight, bias = (torch.nn.functional.pad(x.detach().cpu(), filled) for x in (layer.weight.T, layer.bias))
+            found.append((_array(weight, device), _array(bias, device)))
+    return found
+
+
+def _array(values: torch.Tensor, device: wp.Device) -> wp.array:
+    return wp.array(values.contiguous().numpy(), dtype=wp.float32, device=device)
