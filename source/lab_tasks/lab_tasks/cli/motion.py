@@ -1,4 +1,4 @@
-"""``lab motion``: make motions for a robot to track, convert those of others, check and draw them."""
+"""``lab motion``: make motions for a robot to track, convert those of others, check, draw and film them."""
 
 from __future__ import annotations
 
@@ -52,11 +52,13 @@ class ViewOptions:
     """Options of ``lab motion view``."""
 
     output: Path | None = None
-    """The picture; its suffix decides the format. Without it: beside the clip, as png."""
+    """The picture; its suffix decides the format, and .mp4 makes a video. Without it: beside the clip, as png."""
+    reference: Path | None = None
+    """Another clip, which the video shows with it, as a ghost."""
 
 
 def main(argv: list[str]) -> int:
-    """Make motions for a robot to track, convert those of others, check and draw them."""
+    """Make motions for a robot to track, convert those of others, check, draw and film them."""
     if not argv or argv[0] in ("-h", "--help"):
         _print_help()
         return 0
@@ -126,15 +128,23 @@ def check(argv: list[str]) -> int:
 
 
 def view(argv: list[str]) -> int:
-    """Draw a clip of the Unitree G1: stick figures, and curves of root, soles and joints."""
-    example = "lab motion view motions/walk.npz --output walk.png"
+    """Draw a clip of the Unitree G1 (stick figures, and curves of root, soles and joints), or film it."""
+    example = "lab motion view motions/walk.npz --output walk.mp4"
     paths, args = _parse(ViewOptions(), argv, "view", "FILE", example)
-    from lab_tasks.motions import g1_model, load_clip, plot_clip
+    from lab_tasks.motions import film_clip, g1_model, load_clip, plot_clip
+    from lab_tasks.robots import g1_cfg
 
     if len(paths) != 1:
         raise LabError(f"Give one file first, as in `{example}`.")
     path = Path(paths[0])
     output = args.output or path.with_suffix(".png")
+    reference = None if args.reference is None else load_clip(args.reference)
+    if output.suffix == ".mp4":
+        pictures = film_clip(load_clip(path), g1_cfg(), output, reference)
+        print(f"Filmed {path} to {output}: {pictures} pictures.")
+        return 0
+    if reference is not None:
+        raise LabError(f"--reference is shown in a video. Write --output {output.with_suffix('.mp4')}.")
     plot_clip(load_clip(path), g1_model(), output)
     print(f"Drew {path} to {output}.")
     return 0

@@ -10,6 +10,7 @@ from lab_tasks.motions.plots import plot_clip
 from lab_tasks.motions.preflight import Finding, preflight
 from lab_tasks.motions.robot_model import RobotModel, g1_model
 from lab_tasks.motions.splines import ClipDerivatives, accelerations, resample, velocities
+from lab_tasks.motions.video import film_clip
 
 __all__ = [
     "ClipDerivatives",
@@ -24,6 +25,7 @@ __all__ = [
     "accelerations",
     "convert_motion",
     "demo_clip",
+    "film_clip",
     "g1_model",
     "load_clip",
     "mirror",
