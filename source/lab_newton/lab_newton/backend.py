@@ -31,6 +31,7 @@ from lab_newton.fingerprint import describe_model
 from lab_newton.kinematics import kinematic_tree
 from lab_newton.model import build_model
 from lab_newton.nerd.wrenches.robot import RobotProperties
+from lab_newton.robot_files import FileReport, report_file
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
 from lab_newton.state import NewtonEntity, health_kernels, make_entity
 from lab_newton.state.traces import SubstepTraces
@@ -53,6 +54,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
     """
 
     capturable = CAPABLE
+    file_reports: tuple[FileReport, ...]
+    """What became of each model file: what is simulated otherwise than it says, on purpose."""
 
     def __init__(self, cfg: PhysicsCfg, scene: SceneCfg, num_envs: int, device: torch.device) -> None:
         super().__init__(cfg, scene, num_envs, device)
@@ -338,6 +341,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
             self.solver = self._cfg.solver.build(self._model, self._cfg, self._scene)
             self.solver.check_physics(self._fingerprint)
+        self._check_files()
+        with wp.ScopedDevice(self._device):
             self._state = self._model.state()
             self._control = self._model.control()
         self._shown: newton.State | None = None
@@ -360,6 +365,13 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._non_finite_count.zero_()
         self.written.fill_(True)
         self._forward()
+
+    def _check_files(self) -> None:
+        files = {name: entity.imported for name, entity in self._entities.items() if entity.imported is not None}
+        meant = {name: getattr(self._entities[name].cfg, "self_collision", True) for name in files}
+        self.solver.check_files(files, meant)
+        reports = (report_file(name, one, self._entities[name].cfg) for name, one in files.items())
+        self.file_reports = tuple(report for report in reports if report is not None)
 
     def _prepare(self, builder: newton.ModelBuilder) -> None:
         self._cfg.solver.prepare(builder)

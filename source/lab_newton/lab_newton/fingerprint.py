@@ -14,7 +14,7 @@ import numpy as np
 from lab_core.physics import Fingerprint, plain
 from lab_core.scene import SceneCfg, actuator_fields
 from lab_newton.config import NewtonCfg
-from lab_newton.model_files import asset_path
+from lab_newton.robot_files import asset_path
 from lab_newton.state import NewtonEntity
 
 _PACKAGES = ("newton", "warp-lang", "mujoco-warp")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from newton.solvers import SolverBase
 from lab_core.errors import ConfigError
 from lab_core.physics import Fingerprint
 from lab_newton.contact_set import ContactSet
+from lab_newton.robot_files import ImportedFile
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,17 @@ class Solver(ABC):
 
         Raises:
             ConfigError: the physics are others; the message names what differs.
+        """
+
+    def check_files(self, files: Mapping[str, ImportedFile], self_collision: Mapping[str, bool]) -> None:
+        """Compares what it steps with what the authors of the model files meant, right after it was built.
+
+        Args:
+            files: Entity -> the file it was made from.
+            self_collision: Entity -> whether its bodies may touch each other.
+
+        Raises:
+            ConfigError: something differs; names entity, element, field and both values.
         """
 
     def notify(self, flags: int) -> None:

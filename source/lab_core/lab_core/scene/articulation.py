@@ -18,10 +18,10 @@ from lab_core.scene.entity import Entity, EntityCfg, EntityPhysics
 class InitialStateCfg:
     """State of an environment after a reset, before any reset event."""
 
-    pos: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Root-link position [m], relative to the environment's origin."""
-    quat: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
-    """Root-link orientation, xyzw."""
+    pos: tuple[float, float, float] | None = None
+    """Root-link position [m], relative to the environment's origin. None: where the model file puts it."""
+    quat: tuple[float, float, float, float] | None = None
+    """Root-link orientation, xyzw. None: as in the model file."""
     lin_vel: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Velocity of the root's centre of mass, world frame [m/s]."""
     ang_vel: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -46,6 +46,8 @@ class ArticulationCfg(EntityCfg):
     """Whether the robot's bodies may touch each other."""
     fixed_base: bool | None = None
     """Whether the root is fixed to the world. None: as the model file says; in a URDF file it is fixed."""
+    package_folders: tuple[str, ...] = ()
+    """Folders with the packages that a URDF file names in ``package://``, besides the folders above the file."""
 
     def make_entity(self, name: str, physics: EntityPhysics) -> Articulation:
         data = physics.entities[name]

@@ -12,7 +12,7 @@ from lab_core.errors import ConfigError
 from lab_core.scene import LSTMActuatorCfg
 from lab_newton.actuators.drive import Drive
 from lab_newton.actuators.network_kernels import network_kernels
-from lab_newton.model_files import asset_path
+from lab_newton.robot_files import asset_path
 from lab_newton.state import NewtonEntity
 
 

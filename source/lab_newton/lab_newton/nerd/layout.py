@@ -12,7 +12,7 @@ import numpy as np
 
 from lab_core.errors import ConfigError
 from lab_newton.arrays import present
-from lab_newton.model_files import UNLIMITED
+from lab_newton.robot_files import UNLIMITED
 
 _KINDS = {newton.JointType.REVOLUTE: "hinge", newton.JointType.PRISMATIC: "slide"}
 

@@ -17,13 +17,13 @@ from lab_core.sensors import split_tokens
 from lab_newton.arrays import present
 from lab_newton.config import Runtime
 from lab_newton.contact_set import ContactSet
-from lab_newton.model_files import asset_path
 from lab_newton.nerd import history_kernels as kernels
 from lab_newton.nerd.impulses import ImpulseStep
 from lab_newton.nerd.model import NeRDModel
 from lab_newton.nerd.model_file import load_model
 from lab_newton.nerd.networks import ContactImpulses, Contacts
 from lab_newton.nerd.refusals import check_drives, check_robot, check_step, find_search, layout_like
+from lab_newton.robot_files import asset_path
 from lab_warp import capture_torch
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import mujoco_warp
 import newton
@@ -14,6 +15,8 @@ from newton.solvers import SolverMuJoCo
 
 from lab_core.errors import ConfigError
 from lab_newton.config import MuJoCoSolverCfg, TerrainShape
+from lab_newton.robot_files import ImportedFile
+from lab_newton.robot_files.verification import verify
 from lab_newton.solver import ContactForces
 from lab_newton.solvers import mujoco_kernels as kernels
 from lab_newton.solvers.named import WrappedSolver
@@ -75,6 +78,9 @@ class MuJoCoSolver(WrappedSolver):
             outputs=[self._latched, self._peak_rows, self._peak_contacts],
             device=self._device,
         )
+
+    def check_files(self, files: Mapping[str, ImportedFile], self_collision: Mapping[str, bool]) -> None:
+        verify(self.inner, files, self_collision)
 
     def memory(self) -> dict[str, wp.array | torch.Tensor]:
         # Each step starts its search from the last acceleration.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab_core.scene import ArticulationCfg
-from lab_newton.model_files import EntityLayout
+from lab_newton.robot_files import EntityLayout
 from lab_newton.state.articulation import NewtonArticulation
 from lab_newton.state.entity import NewtonEntity, make_entity
 

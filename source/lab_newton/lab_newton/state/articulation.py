@@ -7,8 +7,9 @@ from typing import Any
 import newton
 import warp as wp
 
-from lab_core.scene import ArticulationCfg, ArticulationData, fill_defaults
-from lab_newton.model_files import EntityLayout, add_articulation
+from lab_core.scene import ArticulationCfg, ArticulationData, actuated_joints, fill_defaults
+from lab_newton.robot_files import EntityLayout, add_articulation
+from lab_newton.robot_files.file_actuators import warn_of_idle_joints
 from lab_newton.state import entity_kernels as kernels
 from lab_newton.state.entity import NewtonEntity
 from lab_warp.views import fill_struct
@@ -30,10 +31,15 @@ class NewtonArticulation(NewtonEntity[ArticulationCfg, ArticulationData]):
         super().bind(model, env_origins, state)
 
     def _add_to(self, world: newton.ModelBuilder) -> EntityLayout:
-        return add_articulation(world, self.name, self.cfg)
+        self.imported = add_articulation(world, self.name, self.cfg)
+        names = self.imported.layout.joint_names
+        groups = actuated_joints(self.name, self.actuators, names)
+        warn_of_idle_joints(self.name, self.imported, {names[i] for joints in groups.values() for i in joints})
+        return self.imported.layout
 
     def _fill_defaults(self) -> None:
-        fill_defaults(self.name, self.cfg, self.data)
+        assert self.imported is not None, "it has been added to a builder"
+        fill_defaults(self.name, self.cfg, self.data, self.imported.root_pose)
 
     def write_state(self, mask: wp.array, state: newton.State) -> None:
         wp.launch(

@@ -12,7 +12,7 @@ import warp as wp
 
 from lab_core.errors import ConfigError
 from lab_core.scene import ActuatorCfg, EntityCfg, EntityData
-from lab_newton.model_files import EntityLayout
+from lab_newton.robot_files import EntityLayout, ImportedFile
 from lab_newton.state.properties import Properties
 from lab_warp.views import share_entity
 
@@ -37,6 +37,8 @@ class NewtonEntity(ABC, Generic[CfgT, DataT]):
     """Its names, and its places inside one world's slice of Newton's arrays."""
     properties: Properties
     """What is read from the model, and handed back to it where it changes."""
+    imported: ImportedFile | None = None
+    """The model file that it was made from, if any. There once it has been added to a builder."""
     actuators: Mapping[str, ActuatorCfg] = {}
     """Groups of actuators by name, which drive the joints."""
 

@@ -14,7 +14,7 @@ from newton import ModelFlags
 from lab_core.errors import LabError, unknown_name_message
 from lab_core.scene import EntityData, Notice
 from lab_newton.arrays import present
-from lab_newton.model_files import UNLIMITED, EntityLayout
+from lab_newton.robot_files import UNLIMITED, EntityLayout
 from lab_newton.state import property_kernels as kernels
 
 FLAGS: dict[Notice, ModelFlags] = {

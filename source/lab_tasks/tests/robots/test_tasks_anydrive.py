@@ -13,7 +13,7 @@ from lab_core.errors import ConfigError
 from lab_core.scene import DCMotorActuatorCfg, LSTMActuatorCfg, SceneCfg
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
-from lab_newton.model_files import asset_path
+from lab_newton.robot_files import asset_path
 from lab_tasks.robots.anymal_c import anymal_c_cfg
 from lab_tasks.robots.anymal_c.drives import DATA_VARIABLE, NETWORK_NAME, NETWORK_VARIABLE, anydrive_cfg
 
