@@ -12,7 +12,7 @@ from lab_core.physics import Ghost
 from lab_core.state import lasting_tensors
 from lab_newton.arrays import present
 from lab_newton.model import new_builder
-from lab_newton.model_files import EntityLayout, add_articulation
+from lab_newton.robot_files import EntityLayout, add_articulation
 from lab_newton.state import NewtonArticulation, NewtonEntity
 
 COLOR = (0.96, 0.42, 0.72)
