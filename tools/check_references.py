@@ -16,6 +16,8 @@ from pathlib import Path
 
 import workspace
 
+OPTIONAL = {"physicsnemo"}
+"""What an entry point may import when it is used, and only an extra installs."""
 REFERENCE = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*")
 
 
@@ -53,6 +55,9 @@ def resolution_error(reference: str) -> str | None:
     module, _, attribute = reference.partition(":")
     try:
         reduce(getattr, attribute.split("."), importlib.import_module(module))
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        return None if missing in OPTIONAL else f"{type(error).__name__}: {error}"
     except Exception as error:  # whatever the imported module raises is the finding
         return f"{type(error).__name__}: {error}"
     return None

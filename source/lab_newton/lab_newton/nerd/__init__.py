@@ -7,6 +7,7 @@ that it learned from. Independent implementations in plain torch; the idea is of
 
 from lab_newton.nerd.history import History
 from lab_newton.nerd.layout import RobotLayout
+from lab_newton.nerd.mdlus import load_mdlus, save_mdlus
 from lab_newton.nerd.model import NeRDModel
 from lab_newton.nerd.model_file import ModelDescription, load_model, save_model
 from lab_newton.nerd.networks import NETWORKS, Contacts, Network
@@ -34,6 +35,8 @@ __all__ = [
     "SolverNeRD",
     "WrenchReconstruction",
     "check_fingerprint",
+    "load_mdlus",
     "load_model",
+    "save_mdlus",
     "save_model",
 ]

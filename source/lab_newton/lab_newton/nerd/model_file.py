@@ -12,7 +12,7 @@ import io
 import json
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,37 @@ class ModelDescription:
     """Of the file's content."""
 
 
+def describe_model(
+    model: NeRDModel, fingerprint: Mapping[str, Any], extra: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Returns all of a model but its tensors as plain values; see :func:`save_model`."""
+    return {
+        "layout": model.layout.to_dict(),
+        "network": model.network_name,
+        "options": model.options,
+        "contacts": None if model.search is None else asdict(model.search),
+        "robot": None if model.robot is None else model.robot.to_dict(),
+        "fingerprint": dict(fingerprint),
+        "extra": dict(extra or {}),
+    }
+
+
+def model_maker(description: Mapping[str, Any]) -> Callable[[], NeRDModel]:
+    """Returns what makes the model of :func:`describe_model`, with tensors that are still to be filled.
+
+    Raises:
+        KeyError: the description lacks something.
+        TypeError: something in it is of another kind.
+        ValueError: the same.
+    """
+    layout = RobotLayout.from_dict(description["layout"])
+    network, options = description["network"], description["options"]
+    contacts, described = description.get("contacts"), description.get("robot")
+    search = None if contacts is None else ContactSearch(**contacts)
+    robot = None if described is None else RobotProperties.from_dict(described)
+    return lambda: NeRDModel(layout, network, options, search, robot)
+
+
 def save_model(
     path: str | Path, model: NeRDModel, fingerprint: Mapping[str, Any], extra: Mapping[str, Any] | None = None
 ) -> str:
@@ -53,15 +84,7 @@ def save_model(
         fingerprint: Of the physics that it learned.
         extra: Anything else worth knowing, plain values.
     """
-    description = {
-        "layout": model.layout.to_dict(),
-        "network": model.network_name,
-        "options": model.options,
-        "contacts": None if model.search is None else asdict(model.search),
-        "robot": None if model.robot is None else model.robot.to_dict(),
-        "fingerprint": dict(fingerprint),
-        "extra": dict(extra or {}),
-    }
+    description = describe_model(model, fingerprint, extra)
     state = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
     buffer = io.BytesIO()
     torch.save({"description": json.dumps(description), "state": state}, buffer)
@@ -90,17 +113,13 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> tuple[Ne
     try:
         saved = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         description = json.loads(saved["description"])
-        layout = RobotLayout.from_dict(description["layout"])
-        network, options, state = description["network"], description["options"], saved["state"]
-        contacts = description.get("contacts")
-        search = None if contacts is None else ContactSearch(**contacts)
-        described = description.get("robot")
-        robot = None if described is None else RobotProperties.from_dict(described)
+        state = saved["state"]
+        make_model = model_maker(description)
         known = ModelDescription(description["fingerprint"], description["extra"], digest)
     except (pickle.UnpicklingError, RuntimeError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{str(path)!r} holds no model: {type(error).__name__}: {error}") from error
     try:
-        model = NeRDModel(layout, network, options, search, robot)
+        model = make_model()
         model.load_state_dict(state)
     except (ConfigError, RuntimeError) as error:
         raise ConfigError(f"{str(path)!r} does not fit this version of lab: {error}") from error

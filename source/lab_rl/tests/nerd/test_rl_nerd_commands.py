@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from lab_core.datasets import RecordedDataset
 from lab_core.errors import LabError
 from lab_core.registry import get_task, task_ids
 from lab_newton import NeRDSolverCfg
-from lab_newton.nerd import load_model
+from lab_newton.nerd import load_mdlus, load_model
 from lab_rl.nerd.physics_steps import read_physics_steps
 from lab_rl.nerd.teacher import find_teacher
 from lab_rl.nerd.windows import window_starts
@@ -143,3 +144,14 @@ def test_a_model_refuses_another_pole_and_another_time_step(folder):
     cfg.physics.dt = 1 / 100
     with pytest.raises(LabError, match="dt"):
         cfg.build("cpu")
+
+
+def test_a_model_becomes_a_file_of_physicsnemo_or_a_message_says_what_to_install(folder, tmp_path, capsys):
+    run, output = run_of(folder), tmp_path / "cart_pole.mdlus"
+    installed = importlib.util.find_spec("physicsnemo") is not None
+    assert main(["nerd", "export", str(run), "--output", str(output)]) == (0 if installed else 1)
+    if not installed:
+        assert "pip install 'lab_newton[nerd]'" in capsys.readouterr().err and not output.exists()
+        return
+    model, known = load_mdlus(output)
+    assert model.network_name == "Manipulator" and known.extra["task"] == "Lab-Cartpole-Explore"

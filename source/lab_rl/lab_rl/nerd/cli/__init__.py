@@ -11,6 +11,7 @@ _COMMANDS = {
     "record": "Record every physics step of a task, for `lab nerd fit`.",
     "fit": "Fit a model of a robot's dynamics to recordings.",
     "eval": "Measure a model: one step, free rollouts, a policy in it and in its teacher.",
+    "export": "Write a model as a file of PhysicsNeMo.",
 }
 
 
