@@ -94,9 +94,6 @@ class SuperMimicCfg(AgentCfg):
     """Widths of the value network's hidden layers."""
     action_limit: float = 5.0
     """Largest absolute action of the network, which a hyperbolic tangent holds."""
-    residual_term: str | None = None
-    """Observation term of the policy whose first columns are joint positions of the reference, in the order of the
-    action [rad]: the network then says how far targets are from them. None: how far they are from the defaults."""
     exploration: Sequence[float] = (0.0, 0.05, 0.1, 0.2)
     """Standard deviations of the noise on actions; environments take turns with them."""
     exploration_correlation: float = 0.8

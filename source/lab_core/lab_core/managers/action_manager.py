@@ -61,6 +61,15 @@ class ActionTerm(BuiltTerm):
     def apply_actions(self) -> None:
         """Writes targets into the entity's data, before the physics step."""
 
+    def processed_for(self, env: Any, actions: torch.Tensor) -> torch.Tensor:
+        """Returns the targets (K, action_dim) that columns (K, action_dim) become in another environment, such as an
+        imagined one, with gradients.
+
+        Raises:
+            TermError: the term does not say.
+        """
+        raise TermError(f"{type(self).__name__} does not say what actions become in an imagined environment.")
+
     @abstractmethod
     def reset(self, mask: torch.Tensor) -> None:
         """Zeroes the targets of the environments in ``mask`` (N,) bool."""

@@ -7,6 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -31,6 +32,11 @@ class JointActionCfg(ActionTermCfg):
     """One number or numbers by joint name; joints not named have 0."""
     clip: float | tuple[float, float] | Mapping[str, tuple[float, float]] | None = None
     """Bounds of the processed action: plus and minus one number, (low, high), or (low, high) by joint name."""
+
+    def added(self, env: Any, joint_ids: Sequence[int] | slice) -> torch.Tensor | None:
+        """Returns what is added before the clip in ``env``, which may be imagined: (K, columns) for these joints; None:
+        nothing."""
+        return None
 
 
 class JointAction(ActionTerm):
@@ -84,6 +90,12 @@ class JointAction(ActionTerm):
         if self.cfg.clip is not None:
             torch.clamp(self._processed_actions, self._low, self._high, out=self._processed_actions)
 
+    def processed_for(self, env: Any, actions: torch.Tensor) -> torch.Tensor:
+        processed = self._offset.to(actions.dtype) + self._scale.to(actions.dtype) * actions
+        added = self.cfg.added(env, self._joints.joint_ids)
+        processed = processed if added is None else processed + added
+        return processed if self.cfg.clip is None else processed.clamp(self._low, self._high)
+
     def reset(self, mask: torch.Tensor) -> None:
         masked_copy_(self._processed_actions, 0.0, mask)
 
@@ -104,7 +116,7 @@ class JointAction(ActionTerm):
 
     def _default(self) -> torch.Tensor | None:
         """(N, action_dim) that is added to the processed action before the clip, or None."""
-        return None
+        return self.cfg.added(self._env, self._joints.joint_ids)
 
     def _bounds(self, cfg: JointActionCfg, what: str) -> tuple[list[float], list[float]]:
         clip = cfg.clip
@@ -148,6 +160,9 @@ class JointPositionActionCfg(JointActionCfg):
     use_default_offset: bool = True
     """Add each environment's default joint positions to the offset."""
 
+    def added(self, env: Any, joint_ids: Sequence[int] | slice) -> torch.Tensor | None:
+        return env.scene[self.asset_name].data.default_joint_pos[:, joint_ids] if self.use_default_offset else None
+
     def build(self, env: Env) -> JointPositionAction:
         return JointPositionAction(self, env)
 
@@ -157,11 +172,6 @@ class JointPositionAction(JointAction):
 
     def apply_actions(self) -> None:
         self._asset.data.joint_pos_target[:, self._joints.joint_ids] = self._processed_actions
-
-    def _default(self) -> torch.Tensor | None:
-        if not self.cfg.use_default_offset:
-            return None
-        return self._asset.data.default_joint_pos[:, self._joints.joint_ids]
 
 
 @dataclass(kw_only=True)
@@ -187,6 +197,9 @@ class JointVelocityActionCfg(JointActionCfg):
     use_default_offset: bool = True
     """Add each environment's default joint velocities to the offset."""
 
+    def added(self, env: Any, joint_ids: Sequence[int] | slice) -> torch.Tensor | None:
+        return env.scene[self.asset_name].data.default_joint_vel[:, joint_ids] if self.use_default_offset else None
+
     def build(self, env: Env) -> JointVelocityAction:
         return JointVelocityAction(self, env)
 
@@ -196,8 +209,3 @@ class JointVelocityAction(JointAction):
 
     def apply_actions(self) -> None:
         self._asset.data.joint_vel_target[:, self._joints.joint_ids] = self._processed_actions
-
-    def _default(self) -> torch.Tensor | None:
-        if not self.cfg.use_default_offset:
-            return None
-        return self._asset.data.default_joint_vel[:, self._joints.joint_ids]

@@ -11,6 +11,7 @@ from lab_core.recorder.presets import (
     task_terms,
     transition_terms,
 )
+from lab_core.recorder.ring import EpisodeRing
 from lab_core.recorder.rows import RecordField
 from lab_core.recorder.sinks import EpisodeBatch, EpisodeCollector, EpisodeSink
 from lab_core.recorder.terms import SubstepContacts, SubstepEfforts, SubstepSensorValues, SubstepStates, sensor_values
@@ -20,6 +21,7 @@ __all__ = [
     "SUBSTEP_CONTACTS",
     "EpisodeBatch",
     "EpisodeCollector",
+    "EpisodeRing",
     "EpisodeSink",
     "HookPart",
     "MaskedRows",

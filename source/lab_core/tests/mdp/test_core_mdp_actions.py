@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -23,3 +25,9 @@ def test_the_clip_bounds_the_target_with_the_default_in_it(cfg, default, raw, ex
     term = cfg(joint_names=".*", scale=0.5, offset=1.0, clip=4.0).build(env)
     term.process_actions(torch.full((N, 2), raw))
     assert term.processed_actions.tolist() == [[expected] * 2] * N
+    few = torch.full((2, 2), raw, requires_grad=True)
+    view = SimpleNamespace(scene={"robot": SimpleNamespace(data=SimpleNamespace(
+        **{default: getattr(env.scene["robot"].data, default)[:2]}))})  # fmt: skip
+    elsewhere = term.processed_for(view, few)
+    assert elsewhere.tolist() == [[expected] * 2] * 2
+    assert torch.autograd.grad(elsewhere.sum(), few)[0].unique().item() == (0.5 if abs(expected) < 4.0 else 0.0)

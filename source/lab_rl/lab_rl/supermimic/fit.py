@@ -80,10 +80,9 @@ class WorldModelFit:
         values, valid = self._replay.newest()
         steps, num_envs = valid.shape
         env_ids = torch.arange(num_envs, device=valid.device)
-        start, end = (self._states(values, when, env_ids) for when in ("start", "end"))
+        start, end = (self.states(values, when, env_ids) for when in ("start", "end"))
         context = self._context.expand(steps, *self._context.shape)
-        default = self._task.default_joint_pos(env_ids)
-        self.model.inputs.update(self.model.join(start, values["action/now"], context, default), valid)
+        self.model.inputs.update(self.model.join(start, values["targets"], context), valid)
         self.model.changes.update(self.model.motion.increments(start, end), valid)
 
     def update(self) -> Tensor:
@@ -108,7 +107,7 @@ class WorldModelFit:
 
     def loss(self, batch: WindowBatch, noise: Tensor | None = None) -> Tensor:
         """Returns the mean error () of predictions from the first states of windows."""
-        actual = self._states(batch.values, "end", batch.env_ids)
+        actual = self.states(batch.values, "end", batch.env_ids)
         valid = self._valid(batch)
         predicted = self._predict(batch, noise, valid)
         std = self.model.changes.std
@@ -130,7 +129,7 @@ class WorldModelFit:
         that stay, and at the end of the windows [m, rad]."""
         self._replay.draw_held_out(batch)
         motion, valid = self._task.motion, self._valid(batch)
-        start, end = (self._states(batch.values, when, batch.env_ids) for when in ("start", "end"))
+        start, end = (self.states(batch.values, when, batch.env_ids) for when in ("start", "end"))
         path = self._predict(batch, None, valid)
         std, first = self.model.changes.std, valid[0]
 
@@ -152,25 +151,25 @@ class WorldModelFit:
 
     def _predict(self, batch: WindowBatch, noise: Tensor | None, valid: Tensor) -> RobotState:
         """Returns the states (K, B, ...) that the model arrives at; windows that do not count begin at zero."""
-        default, context = self._task.default_joint_pos(batch.env_ids), self._context.index_select(0, batch.env_ids)
-        first = self._states(batch.values, "start", batch.env_ids).map(lambda part: part[0])
+        context = self._context.index_select(0, batch.env_ids)
+        first = self.states(batch.values, "start", batch.env_ids).map(lambda part: part[0])
         state = first.map(lambda part: torch.where(valid[0].unsqueeze(-1), part, 0.0))
         path = []
         for step in range(batch.length):
-            action = torch.where(valid[step].unsqueeze(-1), batch.values["action/now"][step], 0.0)
-            state = self.model(state, action, context, default, noise if step == 0 else None)
+            targets = torch.where(valid[step].unsqueeze(-1), batch.values["targets"][step], 0.0)
+            state = self.model(state, targets, context, noise if step == 0 else None)
             path.append(state)
         return RobotState.stack(path)
 
     def _valid(self, batch: WindowBatch) -> Tensor:
         """(K, B) bool: the step follows, and all numbers of the window up to here are finite."""
         values = batch.values
-        numbers = [values[key] for key in values if key.startswith(("start/", "end/", "action/"))]
+        numbers = [values[key] for key in values if key.startswith(("start/", "end/", "targets"))]
         finite = torch.cat(numbers, dim=-1).isfinite().all(dim=-1)
         return batch.valid & finite.cummin(dim=0).values
 
-    def _states(self, values: Mapping[str, Tensor], end: str, env_ids: Tensor) -> RobotState:
-        """(K, B, ...) recorded states at one end of steps of environments (B,)."""
+    def states(self, values: Mapping[str, Tensor], end: str, env_ids: Tensor) -> RobotState:
+        """Returns recorded states (K, B, ...) at the ``start`` or the ``end`` of steps of environments (B,)."""
         state = recorded_state(values, end)
         com = self._task.root_com(env_ids).expand(*state.joint_pos.shape[:-1], 3)
         return RobotState.from_articulation(state, com)

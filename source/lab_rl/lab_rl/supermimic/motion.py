@@ -43,10 +43,10 @@ class RobotMotion:
         """V, velocities of a state."""
         return (6 if self.floating else 0) + self.num_joints
 
-    def features(self, state: RobotState, default_joint_pos: Tensor) -> Tensor:
-        """Returns (..., num_features): height, direction of gravity and velocities in the root frame; joint positions
-        relative to their defaults (..., J), joint velocities."""
-        joints = [state.joint_pos - default_joint_pos, state.joint_vel]
+    def features(self, state: RobotState) -> Tensor:
+        """Returns (..., num_features): height, direction of gravity and velocities in the root frame; joint positions,
+        joint velocities."""
+        joints = [state.joint_pos, state.joint_vel]
         if not self.floating:
             return torch.cat(joints, dim=-1)
         return torch.cat([state.pos[..., 2:3], self._root_features(state), *joints], dim=-1)

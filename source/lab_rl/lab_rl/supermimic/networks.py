@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -44,56 +43,26 @@ class ResidualMLP(torch.nn.Module):
         return [layer.weight for layer in list(self.layers)[1:]]  # pyright: ignore[reportReturnType]
 
 
-@dataclass(frozen=True)
-class ActionPrior:
-    """Actions that put the joints where the reference has them: ``(obs[columns] - offset) / scale``."""
-
-    columns: Sequence[int]
-    """Of the observation, one per action."""
-    scale: Sequence[float]
-    offset: Sequence[float]
-
-
 class Actor(torch.nn.Module):
-    """The policy: prior + limit * tanh(network / limit).
+    """The policy: limit * tanh(network / limit).
 
     Args:
         num_observations: D.
         num_actions: A.
         hidden_dims: Widths of the hidden layers.
-        limit: Largest absolute number that is added to the prior.
-        prior: Where the network adds to; None: to zero.
+        limit: Largest absolute action.
     """
 
-    columns: Tensor
-    scale: Tensor
-    offset: Tensor
-
-    def __init__(
-        self,
-        num_observations: int,
-        num_actions: int,
-        hidden_dims: Sequence[int],
-        limit: float,
-        prior: ActionPrior | None = None,
-    ) -> None:
+    def __init__(self, num_observations: int, num_actions: int, hidden_dims: Sequence[int], limit: float) -> None:
         super().__init__()
         self.normalizer = RunningNormalizer(num_observations)
         self.network = ResidualMLP(num_observations, hidden_dims, num_actions, layer_norm=False)
         self.limit = limit
-        self.has_prior = prior is not None
-        self.register_buffer("columns", torch.tensor(prior.columns if prior else [], dtype=torch.int64))
-        self.register_buffer("scale", torch.tensor(prior.scale if prior else []))
-        self.register_buffer("offset", torch.tensor(prior.offset if prior else []))
 
     def forward(self, observations: Tensor) -> Tensor:
         """Returns actions (..., A) for observations (..., D)."""
         output = self.network(self.normalizer(observations)).to(observations.dtype)
-        actions = self.limit * torch.tanh(output / self.limit)
-        if not self.has_prior:
-            return actions
-        reference = observations.index_select(-1, self.columns)
-        return (reference - self.offset.to(reference.dtype)) / self.scale.to(reference.dtype) + actions
+        return self.limit * torch.tanh(output / self.limit)
 
 
 class Critic(torch.nn.Module):

@@ -10,7 +10,7 @@ import torch
 from lab_core.agents import SuperMimicCfg
 from lab_core.envs import RLEnv
 from lab_rl.algorithms import Policy
-from lab_rl.supermimic.networks import ActionPrior, Actor
+from lab_rl.supermimic.networks import Actor
 
 
 class SuperMimicPolicy(Policy):
@@ -39,9 +39,7 @@ def restored_actor(cfg: SuperMimicCfg, state: Mapping[str, Any], device: torch.d
     Raises:
         RuntimeError: it is of other hidden layers than ``cfg`` says.
     """
-    columns = state["columns"].tolist()
-    prior = ActionPrior(columns, state["scale"].tolist(), state["offset"].tolist()) if columns else None
     width, actions = len(state["normalizer.mean"]), len(state["network.last.bias"])
-    actor = Actor(width, actions, cfg.actor_hidden_dims, cfg.action_limit, prior)
+    actor = Actor(width, actions, cfg.actor_hidden_dims, cfg.action_limit)
     actor.load_state_dict(dict(state))
     return actor.to(device).requires_grad_(False).eval()

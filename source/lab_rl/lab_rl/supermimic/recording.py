@@ -30,6 +30,12 @@ def actions(env: ManagerBasedEnv) -> dict[str, torch.Tensor]:
 
 
 @declare(capturable=True)
+def targets(env: ManagerBasedEnv) -> torch.Tensor:
+    """``pre_physics``: what the action terms make of the action (N, A)."""
+    return torch.cat([env.action_manager.get_term(name).processed_actions for name in env.action_manager.term_names], 1)
+
+
+@declare(capturable=True)
 def reference(env: ManagerBasedEnv, command: str) -> dict[str, torch.Tensor]:
     """``pre_step``: clip and frame (N,) int64 that the policy was shown."""
     term: Any = env.command_manager.get_term(command)
@@ -51,6 +57,7 @@ def replay_recorder_cfg(robot: str, command: str, num_steps: int, memory_gib: fl
         terms={
             "start": RecorderTermCfg(func=robot_state, phase="pre_step", params=where),
             "action": RecorderTermCfg(func=actions, phase="pre_step"),
+            "targets": RecorderTermCfg(func=targets, phase="pre_physics"),
             "reference": RecorderTermCfg(func=reference, phase="pre_step", params={"command": command}),
             "end": RecorderTermCfg(func=robot_state, phase="post_step", params=where),
             "ends": RecorderTermCfg(func=ends, phase="post_step"),

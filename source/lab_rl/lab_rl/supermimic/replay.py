@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lab_core.imagination import ArticulationState
-from lab_core.recorder.ring import EpisodeRing
+from lab_core.recorder import EpisodeRing
 from lab_rl.supermimic.recording import STATE
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab_rl.supermimic.references import ReferenceRows
 from lab_rl.supermimic.state import RobotState
 from lab_rl.supermimic.task import TrackingTask
 from lab_rl.supermimic.world_model import WorldModel
@@ -86,8 +85,8 @@ def imagine(
 ) -> Rollout:
     """Lets the policy act in the world model.
 
-    References are encoded for all steps at once, and rewards, terminations and the critic's observations are computed
-    for all steps at once behind the rollout, since nothing in the rollout reads them.
+    Rewards, terminations and the critic's observations are computed for all steps at once behind the rollout, since
+    nothing in the rollout reads them.
 
     Args:
         act: Observations (B, D) -> actions (B, A).
@@ -95,25 +94,19 @@ def imagine(
         context: (N, C) of all environments.
         limit: Largest norm of the gradient that is handed from a state to the one before; None: any.
     """
-    horizon, batch = inputs.horizon, inputs.batch_size
-    time = torch.arange(horizon + 1, device=inputs.clip.device).unsqueeze(1)
-    reference: Any = task.command.reference(
-        inputs.clip.expand(horizon + 1, batch).flatten(), (inputs.frame + time).flatten()
-    )
     own_context = context.index_select(0, inputs.env_ids).to(inputs.prev_action.dtype)
-    default = task.default_joint_pos(inputs.env_ids).to(inputs.prev_action.dtype)
     states, actions = [inputs.state], [inputs.prev_action]
-    for step in range(horizon):
-        state, shown = states[-1], ReferenceRows(reference, step * batch, (step + 1) * batch)
+    for step in range(inputs.horizon):
+        state, shown = states[-1], task.command.reference(inputs.clip, inputs.frame + step)
         if limit is not None:
             state = RobotState(*_LimitGradient.apply(limit, *state.tensors()))
         # The action before the one before is known from the second step on, and hardly any term observes it.
         view = task.view(state, inputs.env_ids, actions[-1], actions[max(len(actions) - 2, 0)], shown)
         observation = task.observe(view, task.actor_groups) + inputs.observation_noise[step]
         action = act(observation) + inputs.action_noise[step]
-        states.append(model(state, action, own_context, default))
+        states.append(model(state, task.targets(view, action), own_context))
         actions.append(action)
-    return _evaluate(task, inputs, states, actions, reference, own_context)
+    return _evaluate(task, inputs, states, actions, own_context)
 
 
 def _evaluate(
@@ -121,12 +114,13 @@ def _evaluate(
     inputs: RolloutInputs,
     states: list[RobotState],
     actions: list[Tensor],
-    reference: Any,
     context: Tensor,
 ) -> Rollout:
     horizon, batch = inputs.horizon, inputs.batch_size
     path, acted = RobotState.stack(states), torch.stack(actions)  # (H + 1, ...), the first action is that before
-    rows = inputs.env_ids.expand(horizon + 1, batch).flatten()
+    rows, clips = (ids.expand(horizon + 1, batch).flatten() for ids in (inputs.env_ids, inputs.clip))
+    frames = (inputs.frame + torch.arange(horizon + 1, device=rows.device).unsqueeze(1)).flatten()
+    shown = task.command.reference(clips[:-batch], frames[:-batch])
 
     def flat(start: int, stop: int) -> RobotState:
         return path.map(lambda part: part[start:stop].flatten(0, 1))
@@ -136,17 +130,18 @@ def _evaluate(
         rows[batch:],
         acted[1:].flatten(0, 1),
         acted[:-1].flatten(0, 1),
-        ReferenceRows(reference, 0, horizon * batch),
+        shown,
         before=flat(0, horizon),
     )
     reward, terminated = task.imagination.reward(view), task.imagination.terminated(view)
     before = torch.cat([acted[:1], acted[:-1]])
+    reference = task.command.reference(clips, frames)
     seen = task.view(flat(0, horizon + 1), rows, acted.flatten(0, 1), before.flatten(0, 1), reference)
     observed = task.observe(seen, task.critic_groups).unflatten(0, (horizon + 1, batch))
     return Rollout(
         reward=reward.unflatten(0, (horizon, batch)),
         terminated=terminated.unflatten(0, (horizon, batch)),
-        clip_ended=reference.at_end.unflatten(0, (horizon + 1, batch))[:-1],
+        clip_ended=shown.at_end.unflatten(0, (horizon, batch)),
         critic_inputs=torch.cat([observed, context.expand(horizon + 1, *context.shape)], dim=-1),
         actions=acted[1:],
     )

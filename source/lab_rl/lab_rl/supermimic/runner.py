@@ -78,9 +78,8 @@ class SuperMimicRunner(Runner):
     def _make_networks(self) -> None:
         cfg, task = self.cfg, self.task
         observed, shown = self._widths()
-        prior = None if cfg.residual_term is None else task.prior(cfg.residual_term)
         context = self._context.shape[1]
-        actor = Actor(observed, task.num_actions, cfg.actor_hidden_dims, cfg.action_limit, prior).to(self.device)
+        actor = Actor(observed, task.num_actions, cfg.actor_hidden_dims, cfg.action_limit).to(self.device)
         critic = Critic(shown + context, cfg.critic_hidden_dims).to(self.device)
         model = WorldModel(task.motion, task.num_actions, context, cfg.world_model.hidden_dims).to(self.device)
         total = cfg.warmup_updates + cfg.max_iterations * cfg.world_model_updates
@@ -104,6 +103,7 @@ class SuperMimicRunner(Runner):
         steps = 0
         if not self._warm:
             steps += self._collect(cfg.warmup_steps, cfg.warmup_noise)
+            self._check_targets()
             self._update_model(max(cfg.warmup_updates - self.fit.update_count, 0))
             self._warm = True
         steps += self._collect(cfg.num_steps_per_env)
@@ -157,6 +157,26 @@ class SuperMimicRunner(Runner):
         context = self._context.expand(steps, *self._context.shape)
         self.policy_update.critic.normalizer.update(torch.cat([critic_inputs, context], dim=-1))
         return steps
+
+    @torch.no_grad()
+    def _check_targets(self) -> None:
+        """Compares targets that actions became in the newest steps with those that imagination makes of them."""
+        values, _ = self.replay.newest()
+        steps, num_envs = values["targets"].shape[:2]
+        env_ids = torch.arange(num_envs, device=self.device)
+        state = self.fit.states(values, "start", env_ids).map(lambda part: part.flatten(0, 1))
+        action, before, clip, frame = (
+            values[key].flatten(0, 1) for key in ("action/now", "action/before", "reference/clip", "reference/frame")
+        )
+        shown = self.task.command.reference(clip, frame)
+        view = self.task.view(state, env_ids.repeat(steps), before, before, shown)
+        error = (self.task.targets(view, action) - values["targets"].flatten(0, 1)).abs().max()
+        if not float(error) < 1e-4:
+            names = ", ".join(map(repr, self.task.env.action_manager.term_names))
+            raise LabError(
+                f"Actions ({names}) become targets that are up to {float(error):.3g} away from those of "
+                "imagination: processed_for() of an action term does not say what it does."
+            )
 
     def _update_model(self, number: int) -> Tensor:
         """Returns the mean loss () of so many updates, NaN for none."""

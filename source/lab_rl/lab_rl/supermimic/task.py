@@ -14,13 +14,10 @@ from lab_core.envs import ManagerBasedRLEnv, RLEnv
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.imagination import Imagination, ImaginedEnv
 from lab_core.math import normalize
-from lab_core.mdp import ClipCommandTerm, JointPositionAction
-from lab_core.names import values_by_name
-from lab_core.scene import ArticulationData, fill_defaults
+from lab_core.mdp import ClipCommandTerm
+from lab_core.scene import ArticulationData
 from lab_rl.supermimic.motion import RobotMotion
-from lab_rl.supermimic.networks import ActionPrior
 from lab_rl.supermimic.state import RobotState
-from lab_rl.term_widths import observation_terms
 
 _NOISE_DRAWS = 64
 """Draws of every environment by which the noise of observations is measured."""
@@ -77,9 +74,18 @@ class TrackingTask:
         """Returns the centres of mass (K, 3) of the root link [m] in environments (K,)."""
         return self.data.body_com_pos_b[:, 0].index_select(0, env_ids)
 
-    def default_joint_pos(self, env_ids: Tensor) -> Tensor:
-        """Returns default joint positions (K, J) [rad or m] of environments (K,)."""
-        return self.data.default_joint_pos.index_select(0, env_ids)
+    def targets(self, view: ImaginedEnv, action: Tensor) -> Tensor:
+        """Returns what the action terms make of actions (K, A) that follow on ``view``: (K, A).
+
+        Raises:
+            TermError: an action term cannot be imagined.
+        """
+        manager, parts, start = self.env.action_manager, [], 0
+        for name in manager.term_names:
+            term = manager.get_term(name)
+            parts.append(term.processed_for(view, action[:, start : start + term.action_dim]))
+            start += term.action_dim
+        return torch.cat(parts, dim=1)
 
     def view(
         self,
@@ -114,47 +120,6 @@ class TrackingTask:
             noisy = [cast(Tensor, self.imagination.observe(view, group, 1.0, generator)) for _ in range(_NOISE_DRAWS)]
             parts.append((torch.stack(noisy) - clean).flatten(0, 1).std(dim=0))
         return torch.cat(parts)
-
-    def prior(self, term: str) -> ActionPrior:
-        """Returns the actions that put the joints where the observation term ``term`` says the reference has them.
-
-        Raises:
-            ConfigError: the policy has no such term or one that is scaled, or actions are not joint positions.
-        """
-        widths = observation_terms(self.env)
-        start, names = 0, []
-        for group in self.actor_groups:
-            for name, width in widths[group]:
-                names.append(name)
-                if name == term:
-                    scaled = self.env.observation_manager.get_term_cfg(f"{group}/{name}").scale is not None
-                    if width < self.num_actions or scaled:
-                        raise ConfigError(
-                            f"agent.residual_term: {term!r} must show {self.num_actions} joint positions, unscaled."
-                        )
-                    return self._prior(range(start, start + self.num_actions))
-                start += width
-        raise ConfigError(f"agent.residual_term: {unknown_name_message('observation term', term, names)}")
-
-    def _prior(self, columns: Sequence[int]) -> ActionPrior:
-        """Inverts action terms: target = offset + scale * action."""
-        entity, scale, offset = self.env.scene[self.robot], [], []
-        nominal = ArticulationData(1, entity.joint_names, entity.body_names, self.data.fixed_base, "cpu")
-        nominal.joint_pos_limits.copy_(self.data.joint_pos_limits[:1])
-        fill_defaults(self.robot, entity.cfg, nominal)
-        defaults = dict(zip(entity.joint_names, nominal.default_joint_pos[0].tolist(), strict=True))
-        for name in self.env.action_manager.term_names:
-            action = self.env.action_manager.get_term(name)
-            if not isinstance(action, JointPositionAction):
-                raise ConfigError(f"agent.residual_term needs joint positions as actions, {name!r} is something else.")
-            cfg, joints, what = action.cfg, action.joint_names, f"joint of {self.robot!r}"
-            scale += values_by_name(cfg.scale, joints, what=what, default=1.0)
-            given = values_by_name(cfg.offset, joints, what=what)
-            offset += [
-                value + (defaults[joint] if cfg.use_default_offset else 0.0)
-                for value, joint in zip(given, joints, strict=True)
-            ]
-        return ActionPrior(columns, scale, offset)
 
     def _find_robot(self) -> tuple[str, ArticulationData]:
         robots = {name: entity.data for name, entity in self.env.scene.items() if _is_articulation(entity.data)}

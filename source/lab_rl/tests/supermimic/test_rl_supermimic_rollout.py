@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from lab_rl.supermimic import SuperMimicRunner
-from lab_rl.supermimic.references import ReferenceRows
 from lab_rl.supermimic.returns import RolloutEnds
 from lab_rl.supermimic.rollout import _LimitGradient, imagine
 from lab_rl.supermimic.state import RobotState
@@ -68,10 +67,10 @@ def test_a_step_earns_by_its_end_and_the_frame_that_was_shown(runner):
     inputs.action_noise.zero_()
     rollout = imagine(runner.task, runner.fit.model, runner.policy_update.actor, inputs, runner._context)
     state, model = inputs.state, runner.fit.model
-    default, command = runner.task.default_joint_pos(inputs.env_ids), runner.task.command
+    command = runner.task.command
     action = rollout.actions[0]
     for step in range(3):
-        state = model(state, rollout.actions[step], runner._context[inputs.env_ids], default)
+        state = model(state, 100.0 * rollout.actions[step], runner._context[inputs.env_ids])
         shown = command.reference(inputs.clip, inputs.frame + step).position[:, 0]
         error = state.joint_pos[:, 0] - shown
         earned = torch.exp(-((error / 0.1) ** 2))  # weight 60 times 1/60 s
@@ -79,7 +78,7 @@ def test_a_step_earns_by_its_end_and_the_frame_that_was_shown(runner):
         assert torch.equal(rollout.terminated[step], error.abs() > 0.4)
     # What the critic is shown first is what the policy is shown in the simulation: reference, joints, last action.
     first = torch.cat(
-        [command.reference(inputs.clip, inputs.frame).command, inputs.state.joint_pos - default,
+        [command.reference(inputs.clip, inputs.frame).command, inputs.state.joint_pos,
          inputs.state.joint_vel, inputs.prev_action], dim=1)  # fmt: skip
     torch.testing.assert_close(rollout.critic_inputs[0], first)
     torch.testing.assert_close(rollout.critic_inputs[1, :, -1:], action)
@@ -95,7 +94,7 @@ def test_imagined_rewards_are_those_of_the_simulation_on_recorded_states(runner)
     runner.replay.index(6)
     values, _ = runner.replay.newest()
     env_ids = torch.arange(16).repeat(6)
-    end = runner.fit._states(values, "end", torch.arange(16)).map(lambda part: part.flatten(0, 1))
+    end = runner.fit.states(values, "end", torch.arange(16)).map(lambda part: part.flatten(0, 1))
     now, before = (values[f"action/{name}"].flatten(0, 1) for name in ("now", "before"))
     shown = runner.task.command.reference(values["reference/clip"].flatten(), values["reference/frame"].flatten())
     view = runner.task.view(end, env_ids, now, before, shown)
@@ -137,14 +136,3 @@ def test_gradients_between_states_are_limited_row_by_row():
     (torch.cat([x, y], dim=1) * slopes).sum().backward()
     given = torch.cat([a.grad, b.grad], dim=1)
     torch.testing.assert_close(given, torch.tensor([[0.6, 0.0, 0.8], [0.1, 0.2, 0.2], [0.0, 0.0, 0.0]]))
-
-
-def test_rows_of_a_reference_are_views_and_are_not_called(runner):
-    clip = torch.zeros(6, dtype=torch.int64)
-    whole = runner.task.command.reference(clip, torch.arange(6))
-    part = ReferenceRows(whole, 2, 4)
-    assert torch.equal(part.command, whole.command[2:4]) and part.metrics == {}
-    assert part.position.data_ptr() == whole.position[2:4].data_ptr()
-    whole.advance = lambda: None
-    with pytest.raises(TypeError, match="must not call"):
-        _ = part.advance
