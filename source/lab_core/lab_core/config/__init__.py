@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from lab_core.config.mapping import changes_between, equal_values, same_values, to_dict, update_from_dict
+from lab_core.config.mapping import (
+    changes_between,
+    differences_between,
+    equal_values,
+    same_values,
+    to_dict,
+    update_from_dict,
+)
 from lab_core.config.missing import MISSING, check_complete, missing_fields
 from lab_core.config.references import package_path, reference_to, resolve_reference
 from lab_core.config.yaml_files import config_hash, dump_yaml, load_yaml, parse_yaml, save_yaml
@@ -12,6 +19,7 @@ __all__ = [
     "changes_between",
     "check_complete",
     "config_hash",
+    "differences_between",
     "dump_yaml",
     "equal_values",
     "load_yaml",

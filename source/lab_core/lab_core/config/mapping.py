@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lab_core.config.annotations import coerce, entry_type, field_names, is_dataclass_instance, options
-from lab_core.config.missing import join
+from lab_core.config.missing import MISSING, join
 from lab_core.config.references import reference_to
 from lab_core.errors import ConfigError, UnknownFieldError, unknown_name_message
 
@@ -56,6 +56,29 @@ def changes_between(before: Any, after: Any) -> dict[str, Any]:
         elif not equal_values(one, value):
             changes[key] = copy.deepcopy(value)
     return changes
+
+
+def differences_between(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
+    """The settings that differ: dotted path -> values of both, ``MISSING`` for what one of them does not have.
+
+    Unlike :func:`changes_between` it looks into lists, and tells what is gone.
+    """
+    one, other = _numbered_entries(before), _numbered_entries(after)
+    if one is None or other is None or type(before) is not type(after):
+        return {} if equal_values(before, after) else {path: (before, after)}
+    found: dict[str, tuple[Any, Any]] = {}
+    for key in dict.fromkeys([*one, *other]):
+        found |= differences_between(one.get(key, MISSING), other.get(key, MISSING), join(path, key))
+    return found
+
+
+def _numbered_entries(value: Any) -> dict[Any, Any] | None:
+    """Fields, entries or elements of what has settings inside; None for single values, such as a list of numbers."""
+    if is_dataclass_instance(value) or isinstance(value, Mapping):
+        return {str(key): child for key, child in _entries(value).items()}
+    if isinstance(value, (list, tuple)) and any(map(is_dataclass_instance, value)):
+        return dict(enumerate(value))
+    return None
 
 
 def same_values(a: Any, b: Any) -> bool:

@@ -16,6 +16,7 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from lab_core.config import check_complete
+from lab_core.envs.built_from import built_from, constants_kept
 from lab_core.envs.episode_log import EpisodeLog
 from lab_core.envs.observations import Observations, copy_observations, write_observations
 from lab_core.envs.rl_env_cfg import RLEnvCfg, check_timing
@@ -335,18 +336,28 @@ class RLEnv(VectorEnv, StateRoot, ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns all state that decides the future: physics, managers, counters and random generator."""
-        return {"environment": super().state_dict(), "physics": self.physics.state_dict()}
+        return {
+            "environment": super().state_dict(),
+            "physics": self.physics.state_dict(),
+            "built_from": built_from(self.cfg),
+        }
 
     @lasting_tensors()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores :meth:`state_dict` in place.
 
+        Constants of an entity (default state, limits, gains, masses, friction) stay as they were built where its
+        settings, or the startup events, are others than those of the state.
+
         Raises:
             LabError: the state belongs to another environment.
         """
+        stored, own = state.get("built_from", {}), built_from(self.cfg)
+        edited = [name for name in own if stored.get(name, own[name]) != own[name]]
         try:
             super().load_state_dict(state["environment"])
-            self.physics.load_state_dict(state["physics"])
+            with constants_kept(self.physics, edited):
+                self.physics.load_state_dict(state["physics"])
         except (KeyError, ValueError) as error:
             raise LabError(f"The stored environment state does not fit this environment: {error}") from error
         self.recorder_manager.interrupt(self._all)

@@ -134,6 +134,9 @@ class Algorithm(ABC, Generic[CfgT]):
     """Class of its settings."""
     panels: ClassVar[Sequence[Panel]] = ()
     """Curves of a run beside return, episode length and speed."""
+    only_at_start: ClassVar[Sequence[str]] = ()
+    """Settings that act on a new run only, such as the sizes of networks: a resumed one refuses to change them. All
+    others must act on it, also those whose values its state holds."""
 
     def check(self, cfg: CfgT) -> None:
         """Checks settings before anything is built.

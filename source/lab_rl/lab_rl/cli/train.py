@@ -128,6 +128,7 @@ _LEAVES_NO_ROOM_FOR = {
         "--seed": "a resumed run goes on with the random state that it had",
         "--env.seed": "a resumed run goes on with the random state that it had",
         "--logs": "a run is resumed in its own folder",
+        "--agent.experiment-name": "a run is resumed in its own folder",
         "--name": "a run is resumed in its own folder",
     },
     "--config": {

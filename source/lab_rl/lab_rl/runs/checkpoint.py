@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,10 @@ class Checkpoint:
     observations: dict[str, Terms]
     """Terms of each observation group that the networks read."""
     actions: Terms
+    config: str = ""
+    """:meth:`lab_rl.runs.RunCfg.problem` as YAML."""
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    """See :func:`lab_rl.runs.settings.settings_in_use`."""
     runner: dict[str, Any]
     """See :meth:`lab_rl.algorithms.Runner.state_dict`."""
 

@@ -27,9 +27,13 @@ class RunCfg:
     """Settings of the algorithm; they say which one."""
 
     def hash(self) -> str:
-        """SHA-256 of what decides the learning problem; how long a run lasts and where it runs do not count."""
+        """SHA-256 of :meth:`problem`."""
+        return config_hash(self.problem())
+
+    def problem(self) -> RunCfg:
+        """Returns what decides the learning problem: how long a run lasts and where it runs do not count."""
         agent = dataclasses.replace(self.agent, max_iterations=0, save_interval=0, experiment_name=None)
-        return config_hash(dataclasses.replace(self, device="", agent=agent))
+        return dataclasses.replace(self, device="", agent=agent)
 
 
 def load_run_cfg(path: Path) -> RunCfg:

@@ -15,6 +15,7 @@ from rich.console import Console
 from lab_core.config import dump_yaml
 from lab_core.envs import RLEnv, make_env
 from lab_core.errors import ConfigError, LabError
+from lab_core.trust import reading_a_file
 from lab_core.versions import versions
 from lab_rl.algorithms import Iteration, get_algorithm
 from lab_rl.play.video import record_clip
@@ -26,6 +27,8 @@ from lab_rl.runs.files import write_file
 from lab_rl.runs.folder import RunFolder
 from lab_rl.runs.progress import ProgressFile
 from lab_rl.runs.result import TrainingResult
+from lab_rl.runs.resume import describe, edited_settings
+from lab_rl.runs.settings import settings_in_use
 from lab_rl.runs.stop_signal import StopSignal
 from lab_rl.runs.tensorboard import EventFile
 from lab_rl.term_widths import action_terms, observation_terms
@@ -85,6 +88,7 @@ class _Session:
         self.algorithm = get_algorithm(cfg.agent.algorithm)
         self.runner = self.algorithm.make_runner(env, cfg.agent)
         self.config_hash = cfg.hash()
+        self.edits: list[str] = []
         if checkpoint is not None:
             self._resume(checkpoint)
         elif cfg.agent.init_at_random_ep_len:
@@ -110,9 +114,13 @@ class _Session:
                 f"{path} has finished {stored.iteration} of {self.cfg.agent.max_iterations} iterations; "
                 "give a larger total with --max-iterations."
             )
-        if stored.config_hash != self.config_hash:
-            self.console.print("[yellow]Warning:[/] the settings differ from those that the checkpoint was made with.")
-        self.runner.load_state_dict(stored.runner)
+        self.edits = describe(edited_settings(stored, path, self.cfg))
+        with reading_a_file():  # what a curriculum changed may name code
+            self.runner.load_state_dict(stored.runner)
+        if self.edits:
+            self.console.print("Goes on with edited settings:", highlight=False)
+            for edit in self.edits:
+                self.console.print(f"  {edit}", highlight=False, soft_wrap=True, markup=False)
         for superseded in self.run.set_aside_checkpoints(after=stored.iteration):
             self.console.print(f"A later checkpoint is now {superseded}", highlight=False, soft_wrap=True)
 
@@ -184,6 +192,8 @@ class _Session:
                 num_envs=self.env.num_envs,
                 observations={name: terms for name, terms in observation_terms(self.env).items() if name in groups},
                 actions=action_terms(self.env),
+                config=dump_yaml(self.cfg.problem()),
+                settings=settings_in_use(self.env),
                 runner=self.runner.state_dict(),
             ),
         )
@@ -215,9 +225,11 @@ class _Session:
         return video
 
     def _write_versions(self) -> None:
-        """Appends to ``versions.json``: one entry for the start of the run and one for every time it was resumed."""
+        """Appends to ``versions.json``: one entry for the start of the run and one for every time it was resumed, with
+        the settings that were edited then."""
         entries = json.loads(self.run.versions.read_text()) if self.start else []
-        entries.append({"from_iteration": self.start, **versions()})
+        edits = {"edited": self.edits} if self.edits else {}
+        entries.append({"from_iteration": self.start, **edits, **versions()})
         write_file(self.run.versions, json.dumps(entries, indent=2) + "\n")
 
 

@@ -136,14 +136,6 @@ def test_checkpoint_that_does_not_fit_is_refused_and_the_run_stays(run, change, 
     assert run.checkpoint(4).is_file() and len(read_progress(run.progress)) == 4
 
 
-def test_other_settings_on_resume_are_mentioned(run):
-    train(make_cfg(iterations=4), run, console=quiet())
-    cfg, console = make_cfg(iterations=5), quiet()
-    cfg.agent.entropy_coef = 0.5
-    train(cfg, run, console=console, checkpoint=run.checkpoint(4))
-    assert "the settings differ" in text_of(console)
-
-
 def test_environment_that_cannot_be_built_leaves_no_folder(run):
     cfg = make_cfg()
     cfg.env.decimation = 0

@@ -24,6 +24,14 @@ class PPOAlgorithm(Algorithm[PPOCfg]):
         Panel("Entropy", ("Loss/entropy",)),
         Panel("Learning rate", ("Loss/learning_rate",)),
     )
+    only_at_start = (
+        "actor_hidden_dims",
+        "critic_hidden_dims",
+        "activation",
+        "obs_groups",
+        "obs_normalization",
+        "init_std",
+    )
 
     def check(self, cfg: PPOCfg) -> None:
         rsl_rl_cfg(cfg)

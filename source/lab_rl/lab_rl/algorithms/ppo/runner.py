@@ -177,12 +177,14 @@ class PPORunner(Runner):
             "environment": self.env.state_dict(),
             "episodes": self.episodes.state_dict(),
             "random": rng_state(),
+            "configured_learning_rate": self.cfg.learning_rate,
             "iteration": self.iteration,
             "env_steps": self.env_steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where :meth:`state_dict` was taken, on a CPU bit for bit.
+        """Continues where :meth:`state_dict` was taken, on a CPU bit for bit; at the configured learning rate where
+        another one was configured then.
 
         Raises:
             LabError: The state is of networks or of an environment of other sizes.
@@ -191,6 +193,10 @@ class PPORunner(Runner):
             self.alg.load(copy.deepcopy(dict(state["algorithm"])), None, True)  # the optimiser keeps what it is given
         except RuntimeError as error:
             raise LabError(f"The stored networks do not fit the settings: {error}") from error
+        if state.get("configured_learning_rate", self.cfg.learning_rate) != self.cfg.learning_rate:
+            self.alg.learning_rate = self.cfg.learning_rate
+            for group in self.alg.optimizer.param_groups:
+                group["lr"] = self.cfg.learning_rate
         with torch.inference_mode():
             self.env.load_state_dict(state["environment"])
             self.episodes.load_state_dict(state["episodes"])

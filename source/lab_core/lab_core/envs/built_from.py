@@ -1,0 +1,49 @@
+"""What an entity's constants were built from, so that a restored state does not undo edited settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from lab_core.config import config_hash
+from lab_core.envs.rl_env_cfg import RLEnvCfg
+from lab_core.errors import ConfigError
+from lab_core.physics import PhysicsBackend
+from lab_core.scene import EntityData, Role
+
+_AT_START = ("prestartup", "startup")
+
+
+def built_from(cfg: RLEnvCfg) -> dict[str, str]:
+    """Returns by entity a hash of the settings that its constants follow from: its own ones and startup events.
+
+    Empty where these have no text form, as with a lambda: what cannot be compared counts as unchanged.
+    """
+    events = {name: event for name, event in cfg.events.items() if event is not None and event.mode in _AT_START}
+    try:
+        return {name: config_hash([entity, events]) for name, entity in cfg.scene.entities.items()}
+    except ConfigError:
+        return {}
+
+
+@contextmanager
+def constants_kept(physics: PhysicsBackend, names: list[str]) -> Iterator[None]:
+    """Inside, a state may be loaded; afterwards default state, limits and properties of these entities are as before.
+
+    The engine is told of those that it must know.
+    """
+    kept = {name: _constants(physics.entities[name]) for name in names}
+    yield
+    for name, buffers in kept.items():
+        data = physics.entities[name]
+        changed = [field for field, value in buffers.items() if not torch.equal(getattr(data, field), value)]
+        for field in changed:
+            getattr(data, field).copy_(buffers[field])
+        if told := [field for field in changed if field in data.notices()]:
+            physics.notify(name, *told)
+
+
+def _constants(data: EntityData) -> dict[str, torch.Tensor]:
+    return {name: getattr(data, name).clone() for name in data.buffers(Role.DEFAULT, Role.LIMIT, Role.PROPERTY)}
