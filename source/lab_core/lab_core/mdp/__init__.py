@@ -41,6 +41,7 @@ from lab_core.mdp.curriculums import (
     terrain_levels_vel,
     walked_ground,
 )
+from lab_core.mdp.draws import draw_six
 from lab_core.mdp.events import (
     push_by_setting_velocity,
     reset_joints_by_offset,
@@ -175,6 +176,7 @@ __all__ = [
     "clip_ended",
     "contact_forces",
     "current_time_s",
+    "draw_six",
     "feet_air_time",
     "feet_slide",
     "flat_orientation_l2",

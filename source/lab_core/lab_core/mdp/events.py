@@ -8,16 +8,15 @@ all of them are done.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import torch
 from torch.nn.functional import max_pool2d
 
 from lab_core.env import Env
-from lab_core.errors import unknown_name_message
 from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError
 from lab_core.managers.checks import check_range
 from lab_core.math import quat_from_euler_xyz, quat_mul
+from lab_core.mdp.draws import draw_six
 from lab_core.sampling import uniform
 from lab_core.terrain import HeightField
 
@@ -88,8 +87,8 @@ def reset_root_state_uniform(
     Velocity of the centre of mass: default + draw in the world frame [m/s, rad/s].
     """
     entity = env.scene[asset_cfg.name]
-    pose = _draw_six(env, pose_range, "pose_range")
-    velocity = _draw_six(env, velocity_range, "velocity_range")
+    pose = draw_six(env, pose_range, "pose_range")
+    velocity = draw_six(env, velocity_range, "velocity_range")
     default = entity.data.default_root_pose
     position = default[:, :3] + env.scene.env_origins + pose[:, :3]
     orientation = quat_mul(default[:, 3:], quat_from_euler_xyz(*pose[:, 3:].unbind(dim=1)))
@@ -133,8 +132,8 @@ class reset_root_above_ground(ManagerTermBase):
         asset_cfg: SceneEntityCfg = _ROBOT,
     ) -> None:
         entity = env.scene[asset_cfg.name]
-        pose = _draw_six(env, pose_range, "pose_range")
-        velocity = _draw_six(env, velocity_range, "velocity_range")
+        pose = draw_six(env, pose_range, "pose_range")
+        velocity = draw_six(env, velocity_range, "velocity_range")
         default = entity.data.default_root_pose
         x, y = (default[:, :2] + env.scene.env_origins[:, :2] + pose[:, :2]).unbind(dim=1)
         height = self._highest_at(x, y) + pose[:, 2]
@@ -163,25 +162,5 @@ def push_by_setting_velocity(
     Keys x, y, z [m/s], roll, pitch, yaw [rad/s]; missing ones are 0.
     """
     entity = env.scene[asset_cfg.name]
-    velocity = entity.data.root_com_vel_w + _draw_six(env, velocity_range, "velocity_range")
+    velocity = entity.data.root_com_vel_w + draw_six(env, velocity_range, "velocity_range")
     entity.write_root_com_velocity(velocity, mask)
-
-
-_SIX = ("x", "y", "z", "roll", "pitch", "yaw")
-
-
-def _draw_six(env: Env, ranges: dict[str, tuple[float, float]], what: str) -> torch.Tensor:
-    """Uniform draws (N, 6) from ranges by name."""
-    for key in ranges:
-        if key not in _SIX:
-            raise TermError(f"{what}: {unknown_name_message('component', key, _SIX)}")
-        check_range(ranges[key], f"{what}[{key!r}]")
-    low, high = _bounds(tuple(tuple(ranges.get(key, (0.0, 0.0))) for key in _SIX), env.device)
-    return uniform(low, high, (env.num_envs, len(_SIX)), env.generator)
-
-
-@lru_cache(maxsize=128)
-def _bounds(ranges: tuple[tuple[float, float], ...], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Constants on the device, copied there once: the copy would wait for the device in every step."""
-    low, high = torch.tensor(ranges, device=device).unbind(dim=1)
-    return low, high
