@@ -16,6 +16,11 @@ from lab_rl.nerd.windows import window_starts
 
 _FRAMES_AT_ONCE = 65_536
 
+ABLATIONS = ("contacts", "history", "efforts", "velocities")
+"""What a model can be asked to predict without: no contact at all, the latest frame alone, or the mean of all efforts
+or velocities in the place of each."""
+_KINDS = {"efforts": "effort", "velocities": "velocity"}
+
 
 @dataclass(frozen=True)
 class OneStepError:
@@ -71,13 +76,13 @@ class OneStepEvaluator:
         self._pose_scale = pose_scale
 
     @torch.no_grad()
-    def __call__(self, model: NeRDModel, regime: str | None = None, contacts_removed: bool = False) -> OneStepError:
+    def __call__(self, model: NeRDModel, regime: str | None = None, without: str | None = None) -> OneStepError:
         """Returns the errors of ``model`` over all steps, or those of one regime; NaN where it has none.
 
         Args:
             model: The model.
             regime: Label of the steps; None: all.
-            contacts_removed: Show it no contact at all, to see what it makes of them.
+            without: One of :data:`ABLATIONS`, kept from the model to see what it makes of it.
         """
         steps, starts = self._steps, self._starts
         if regime is not None:
@@ -85,7 +90,7 @@ class OneStepEvaluator:
         names = model.representation
         sums = torch.zeros(2, model.layout.num_velocities, dtype=torch.float64, device=starts.device)
         for chunk in starts.split(self._rows_at_once):
-            sums += self._squared(model, chunk[:, None] + self._offsets, contacts_removed).sum(dim=1)
+            sums += self._squared(model, chunk[:, None] + self._offsets, without).sum(dim=1)
         poses, velocities = (sums / len(starts)).tolist()
         return OneStepError(
             scale=scale_name(model, self._pose_scale),
@@ -94,19 +99,36 @@ class OneStepEvaluator:
             velocities=dict(zip(names.change_names, velocities, strict=True)),
         )
 
-    def _squared(self, model: NeRDModel, rows: Tensor, contacts_removed: bool) -> Tensor:
+    def _squared(self, model: NeRDModel, rows: Tensor, without: str | None) -> Tensor:
         """Returns (2, B, V): squared errors of poses and velocities."""
         steps, representation = self._steps, model.representation
+        if without == "history":
+            rows = rows[:, -1:]
         contacts = steps.contacts(rows) if model.network.contact_channels else None
-        if contacts is not None and contacts_removed:
+        if contacts is not None and without == "contacts":
             contacts = contacts._replace(valid=torch.zeros_like(contacts.valid))
-        change = model.predict(representation.features(steps.q[rows], steps.qd[rows], steps.effort[rows]), contacts)
+        features = representation.features(steps.q[rows], steps.qd[rows], steps.effort[rows])
+        if without in _KINDS:
+            hidden = [kind == _KINDS[without] for kind in representation.feature_kinds]
+            features = torch.where(torch.tensor(hidden, device=features.device), model.inputs.mean, features)
+        change = model.predict(features, contacts)
         last = rows[:, -1]
         q, qd = steps.q[last], steps.qd[last]
         q_next, _ = representation.apply_change(q, qd, change)
         poses = representation.pose_change(steps.q_next[last], q_next) / self._pose_scale
         velocities = (change - representation.velocity_change(q, qd, steps.qd_next[last])) / model.changes.std
         return torch.stack((poses, velocities)).to(torch.float64).square()
+
+
+def ablations_of(model: NeRDModel) -> tuple[str, ...]:
+    """Returns those of :data:`ABLATIONS` that take something from a model."""
+    sees = {
+        "contacts": model.network.contact_channels > 0,
+        "history": model.network.context > 1,
+        "efforts": "effort" in model.representation.feature_kinds,
+        "velocities": True,
+    }
+    return tuple(name for name in ABLATIONS if sees[name])
 
 
 def scale_name(model: NeRDModel, pose_scale: Tensor) -> str:

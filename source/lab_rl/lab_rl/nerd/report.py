@@ -1,17 +1,17 @@
-"""Figures of a model as Markdown, with a plot of its errors over time."""
+"""Figures of a model as Markdown; plots are in :mod:`lab_rl.nerd.plots`."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab_newton.nerd import ModelDescription, NeRDModel
+from lab_rl.nerd.interventions import describe_interventions
 from lab_rl.nerd.metrics import OneStepError, check_comparable
 from lab_rl.nerd.replays import ReplayErrors
 from lab_rl.nerd.returns import Returns
 from lab_rl.nerd.rollouts import RolloutErrors
-from lab_rl.runs.files import write_file
+from lab_rl.nerd.wrenches import WrenchFigures
 
 
 def describe_model(model: NeRDModel, description: ModelDescription) -> list[str]:
@@ -29,7 +29,7 @@ def describe_model(model: NeRDModel, description: ModelDescription) -> list[str]
     ]
 
 
-def describe_one_step(errors: Mapping[str, OneStepError], note: str) -> list[str]:
+def describe_one_step(errors: Mapping[str, OneStepError], note: str, picture: str) -> list[str]:
     """Returns a table of one-step errors, a column per regime."""
     check_comparable(errors)
     first = next(iter(errors.values()))
@@ -46,22 +46,48 @@ def describe_one_step(errors: Mapping[str, OneStepError], note: str) -> list[str
     lines.append(row("**all channels**", [error.all_channels for error in errors.values()]))
     lines.append(row("**velocity**", [error.velocity for error in errors.values()]))
     lines.append(row("steps", [float(error.count) for error in errors.values()]))
-    return lines
+    return [*lines, "", f"![Errors of one step]({picture})"]
 
 
-def describe_removed_contacts(errors: Mapping[str, tuple[OneStepError, OneStepError]]) -> list[str]:
-    """Returns a table, a row per regime, of errors ``(with, without)`` contacts."""
-    check_comparable({f"{name} {place}": error for name, pair in errors.items() for place, error in enumerate(pair)})
-    lines = ["", "## One step without contacts", ""]
+def describe_ablations(errors: Mapping[str, Mapping[str, OneStepError]]) -> list[str]:
+    """Returns a table, a row per regime, of errors with everything (``"all"``) and without parts of what is seen."""
+    for by_part in errors.values():
+        check_comparable(by_part)
+    parts = list(next(iter(errors.values())))
+    lines = ["", "## One step without parts of what it sees", ""]
     lines += [
-        "RMSE of changes of velocity, in their standard deviations, with the contacts that there were and with none.",
+        "RMSE of changes of velocity, in their standard deviations, and how many times as large as with everything: "
+        "without contacts, with the latest frame alone, with mean efforts or mean velocities.",
         "",
     ]
-    lines += ["| regime | with | without | ratio |", "|---|---|---|---|"]
-    for name, (seen, removed) in errors.items():
-        a, b = seen.velocity_rmse, removed.velocity_rmse
-        lines.append(f"| {name} | {a:.3g} | {b:.3g} | {b / a if a else float('inf'):.3g} |")
+    lines += ["| regime | with everything | " + " | ".join(f"without {part}" for part in parts[1:]) + " |"]
+    lines += ["|---|" + "---|" * len(parts)]
+    for name, by_part in errors.items():
+        whole = by_part["all"].velocity_rmse
+        rest = (by_part[part].velocity_rmse for part in parts[1:])
+        cells = (f"{value:.3g} ({value / whole if whole else float('inf'):.3g} x)" for value in rest)
+        lines.append(f"| {name} | {whole:.3g} | " + " | ".join(cells) + " |")
     return lines
+
+
+def describe_wrenches(figures: Mapping[str, WrenchFigures], friction: float, picture: str) -> list[str]:
+    """Returns a table per regime of wrenches that follow from predictions, a row per group of channels."""
+    lines = ["", "## Wrenches in the joints that the motion implies", ""]
+    lines += [
+        "From predicted velocities, recorded efforts and recorded contacts (friction "
+        f"{friction:g}), beside those from recorded velocities: root mean squares of the errors of joint forces and "
+        "torques, and their share of the wrenches themselves. The model predicts no forces, and this is no "
+        "measurement. In each row, recorded values of some channels take the place of predicted ones.",
+    ]
+    for regime, figure in figures.items():
+        predicted, recorded = figure.unexplained
+        lines += ["", f"### {regime}, {figure.count} steps", "", *describe_interventions(figure.errors), ""]
+        lines += [
+            f"Largest residual of a joint's row: {figure.residual:.2g} N m or N. Joint accelerations that neither "
+            f"efforts nor contacts explain: {predicted:.3g} in predictions, {recorded:.3g} in recordings (rad/s^2 or "
+            "m/s^2, root mean square)."
+        ]
+    return [*lines, "", f"![Errors of wrenches]({picture})"]
 
 
 def describe_rollouts(errors: RolloutErrors, seconds: Sequence[float], num_envs: int, picture: str) -> list[str]:
@@ -76,7 +102,7 @@ def describe_rollouts(errors: RolloutErrors, seconds: Sequence[float], num_envs:
     return [*lines, "", f"![Errors over time]({picture})"]
 
 
-def describe_replays(errors: ReplayErrors) -> list[str]:
+def describe_replays(errors: ReplayErrors, picture: str) -> list[str]:
     """Returns a table of errors of rollouts beside recordings, a row per regime and time."""
     lines = ["", "## Free rollouts beside recordings", ""]
     lines += [
@@ -95,7 +121,7 @@ def describe_replays(errors: ReplayErrors) -> list[str]:
                 + " | ".join(f"{value:.3g}" for value in cells)
                 + f" | {figure.count} | {figure.diverged} |"
             )
-    return lines
+    return [*lines, "", f"![Errors of rollouts]({picture})"]
 
 
 def describe_returns(returns: Returns, run: Path) -> list[str]:
@@ -107,21 +133,3 @@ def describe_returns(returns: Returns, run: Path) -> list[str]:
         f"Mean return of {returns.episodes} episodes: {returns.learned:.4f} in the model, {returns.teacher:.4f} in its "
         f"teacher, gap {returns.gap:+.3%}.",
     ]
-
-
-def draw_rollouts(errors: RolloutErrors, path: Path) -> None:
-    """Draws errors over time, on logarithmic axes."""
-    from matplotlib.figure import Figure  # slow to import
-
-    figure = Figure(figsize=(8, 4.5))
-    axes = figure.subplots()
-    for column, name in enumerate(errors.channels):
-        (line,) = axes.loglog(errors.times, errors.mean[:, column], label=name)
-        axes.loglog(errors.times, errors.median[:, column], linestyle=":", color=line.get_color())
-    axes.set_xlabel("time [s]")
-    axes.set_ylabel("error [m or rad], mean (line) and median (dots)")
-    axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=8)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=110)
-    write_file(path, picture.getvalue())

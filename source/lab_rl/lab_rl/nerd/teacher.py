@@ -30,6 +30,8 @@ class Teacher:
     """Of its physics; ``"other_actuators"`` are those of recordings whose actuators differ from the first one's."""
     robot: RobotProperties | None = None
     """Its masses; None where forces of its joints do not follow from motion."""
+    no_masses: str = ""
+    """Why there are none."""
     cfg: Any = None
     """Configuration of its environment, as recorded."""
 
@@ -70,13 +72,13 @@ def find_teacher(sources: Sequence[RecordedDataset]) -> Teacher:
         driven = actuated_joints(robot.name, robot.cfg.actuators, robot.joint_names)
         actuated = [robot.joint_names[joint] for joints in driven.values() for joint in joints]
         layout = RobotLayout.from_model(env.physics.model, env.physics_dt, actuated)
-        masses = _masses(env.physics, robot.name)
+        masses, why = _masses(env.physics, robot.name)
     finally:
         env.close()
     task = str(first.parsed_attribute("env_args", {}).get("env_name", ""))
     if others := _other_actuators(sources):
         fingerprint["other_actuators"] = others
-    return Teacher(task, entities[0], layout, fingerprint, masses, cfg)
+    return Teacher(task, entities[0], layout, fingerprint, masses, why, cfg)
 
 
 def _configuration(source: RecordedDataset) -> Any:
@@ -84,11 +86,12 @@ def _configuration(source: RecordedDataset) -> Any:
         return parse_yaml(source.config or "", f"configuration in {source.path}")
 
 
-def _masses(physics: NewtonBackend, entity: str) -> RobotProperties | None:
+def _masses(physics: NewtonBackend, entity: str) -> tuple[RobotProperties | None, str]:
+    """Returns the masses, or why there are none: not every network needs them."""
     try:
-        return physics.robot_properties(entity)
-    except LabError:  # said by the networks that need them
-        return None
+        return physics.robot_properties(entity), ""
+    except LabError as error:
+        return None, str(error)
 
 
 def _search(cfg: Any) -> ContactSearch | None:

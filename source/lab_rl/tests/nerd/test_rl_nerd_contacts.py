@@ -25,9 +25,10 @@ from lab_rl.nerd.fit import Fit, FitData, load_fit_data
 from lab_rl.nerd.metrics import OneStepEvaluator
 from lab_rl.nerd.physics_steps import PhysicsSteps, read_physics_steps
 from lab_rl.nerd.replays import choose_starts, recorded_rollouts
-from lab_rl.nerd.report import describe_removed_contacts, describe_replays
+from lab_rl.nerd.report import describe_ablations, describe_replays, describe_wrenches
 from lab_rl.nerd.teacher import find_teacher
 from lab_rl.nerd.trainer import Trainer, prepare_model
+from lab_rl.nerd.wrenches import friction_of, measure_wrenches, touched_points
 from lab_rl.runs.folder import RunFolder
 
 pytestmark = pytest.mark.skipif("Lab-Ant" not in task_ids(), reason="lab_tasks is not installed")
@@ -184,10 +185,35 @@ def test_a_fit_sees_contacts_and_its_file_says_which(fitted):
     assert "contacts" in fitted.summary()
     assert fitted.evaluator(model) == fitted.evaluator(fitted.trainer.averaged)
     evaluate = OneStepEvaluator(fitted.data.train, 1, torch.tensor(known.extra["pose_scale"]))
-    seen, removed = evaluate(model), evaluate(model, contacts_removed=True)
+    seen, removed = evaluate(model), evaluate(model, without="contacts")
     assert seen.velocity < 0.5 and removed.velocity > 1.5 * seen.velocity and removed.scale == seen.scale
-    lines = describe_removed_contacts({"all": (seen, removed)})
-    assert f"| all | {seen.velocity_rmse:.3g} | {removed.velocity_rmse:.3g} |" in lines[-1]
+    lines = describe_ablations({"all": {"all": seen, "contacts": removed}})
+    assert lines[-3].endswith("| without contacts |")
+    assert f"| all | {seen.velocity_rmse:.3g} | {removed.velocity_rmse:.3g} (" in lines[-1]
+
+
+def test_wrenches_follow_from_predictions_with_recorded_contacts(fitted, data):
+    model, _ = load_model(fitted.run.path / "model.nerd")
+    friction = friction_of(data.teacher.fingerprint)
+    assert friction == max(
+        shape["friction"]
+        for part in (*data.teacher.fingerprint["materials"]["robot"].values(),
+                     data.teacher.fingerprint["materials"]["ground"])
+        for shape in part
+    )  # fmt: skip
+    figures = measure_wrenches(model, data.held_out, data.teacher.robot, friction, count=12)
+    assert set(figures) == {"exploring", "resting"} and all(figure.count == 12 for figure in figures.values())
+    for figure in figures.values():
+        wrong, exact = figure.errors["none"], figure.errors["all velocities"]
+        assert list(figure.errors)[1:3] == ["base linear velocity", "base angular velocity"]
+        assert wrong.force > 1e-2 and exact.force < 0.05 * wrong.force  # up to rounding of the recorded change
+        assert figure.residual < 5e-5 and 0.0 < figure.unexplained[1] < figure.unexplained[0]
+    lines = describe_wrenches(figures, friction, "wrenches.png")
+    assert lines.count("### resting, 12 steps") == 1 and sum(line.startswith("| none |") for line in lines) == 2
+    points = touched_points(data.held_out, torch.arange(len(data.held_out)), floating=True)
+    gap, valid = data.held_out.contact_geometry[..., 9], data.held_out.contact_valid
+    assert torch.equal(points.active.sum(1), (valid & (gap <= 0.0)).sum(1)) and points.active.any()
+    assert points.active.shape[1] == int(points.active.sum(1).max())
 
 
 @pytest.mark.parametrize("changes", [{"horizon": 3}, {"state_noise": 0.1}], ids=["rollouts", "noise"])
@@ -265,16 +291,33 @@ def test_rollouts_find_contacts_themselves_and_begin_like_one_step(fitted, data)
     first, last = (errors.at("exploring", time) for time in errors.times)
     assert first.count == last.count == 4 and last.diverged == 0
     assert 0.0 < first.root_position < last.root_position and first.joints < last.joints
-    assert len(describe_replays(errors)) == 7 + 2 * 2
+    lines = describe_replays(errors, "replays.png")
+    assert len(lines) == 7 + 2 * 2 + 2 and lines[-1].endswith("(replays.png)")
 
 
 def test_a_report_tells_regimes_contacts_and_rollouts(fitted, sources, tmp_path, capsys):
     command = ["nerd", "eval", str(fitted.run.path), "--num-envs", "4", "--device", "cpu", "--output", str(tmp_path)]
     assert main(command) == 1 and "sees contacts, and is measured beside recordings" in capsys.readouterr().err
-    assert main([*command, "--seconds", "0.05", "0.1", "--data", *(str(source.path) for source in sources)]) == 0
+    assert (
+        main(
+            [
+                *command,
+                "--seconds",
+                "0.05",
+                "0.1",
+                "--wrench-steps",
+                "8",
+                "--data",
+                *(str(source.path) for source in sources),
+            ]
+        )
+        == 0
+    )
     report = (tmp_path / "report.md").read_text()
     assert "held out" in report and "| channel | all | exploring | resting |" in report
-    assert "## One step without contacts" in report and "| resting | 0.1 s |" in report
+    assert "| regime | with everything | without contacts | without efforts | without velocities |" in report
+    assert "### resting, 8 steps" in report and (tmp_path / "wrenches.png").exists()
+    assert "| resting | 0.1 s |" in report
 
 
 def test_the_evaluator_ignores_contacts_that_a_model_does_not_see(data):

@@ -12,6 +12,8 @@ from lab_core.errors import LabError
 
 if TYPE_CHECKING:
     from lab_newton.nerd import ModelDescription, NeRDModel
+    from lab_rl.nerd.physics_steps import PhysicsSteps
+    from lab_rl.nerd.teacher import Teacher
 
 
 @dataclass(kw_only=True)
@@ -26,6 +28,8 @@ class EvalOptions:
     """Times at which errors of free rollouts are told [s]."""
     num_envs: int = 256
     """Environments of rollouts, and episodes of a policy."""
+    wrench_steps: int = 256
+    """Recorded steps of each regime of which wrenches in the joints are found."""
     policy: Path | None = None
     """Run, or checkpoint, whose policy is played in the model and in its teacher."""
     seed: int | None = None
@@ -46,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     args = parse(EvalOptions(), arguments, prog="lab nerd eval MODEL_OR_RUN", description=description)
     if subject is None:
         raise LabError(f"Which model? Give its file, or the run of its fit, as in `{example}`.")
-    check_counts(args, "num_envs")
+    check_counts(args, "num_envs", "wrench_steps")
     if not args.seconds or min(args.seconds) <= 0.0:
         raise LabError(f"--seconds must be positive, got {list(args.seconds)}.")
 
@@ -68,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     output.mkdir(parents=True, exist_ok=True)
     lines = report.describe_model(model, known)
     if args.data:
-        lines += _on_recordings(model, known, path, args)
+        lines += _on_recordings(model, known, path, args, output)
     if not model.network.contact_channels:
         lines += _rollouts(model, known, path, args, output)
     if args.policy is not None:
@@ -80,15 +84,15 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _on_recordings(model: NeRDModel, known: ModelDescription, path: Path, args: EvalOptions) -> list[str]:
-    """One step of everything recorded, and rollouts beside it."""
+def _on_recordings(model: NeRDModel, known: ModelDescription, path: Path, args: EvalOptions, output: Path) -> list[str]:
+    """One step of everything recorded, wrenches that follow, and rollouts beside it."""
     import torch
 
     from lab_core.datasets import RecordedDataset
     from lab_newton.nerd import check_fingerprint
-    from lab_rl.nerd import report
+    from lab_rl.nerd import plots, report
     from lab_rl.nerd.fit import held_out_rows
-    from lab_rl.nerd.metrics import OneStepEvaluator
+    from lab_rl.nerd.metrics import OneStepEvaluator, ablations_of
     from lab_rl.nerd.physics_steps import describe_sources, read_physics_steps
     from lab_rl.nerd.replays import recorded_rollouts
     from lab_rl.nerd.teacher import find_teacher
@@ -97,7 +101,8 @@ def _on_recordings(model: NeRDModel, known: ModelDescription, path: Path, args: 
     teacher = find_teacher(sources)
     check_fingerprint("The model", known.fingerprint, teacher.fingerprint)
     layout, sees_contacts = teacher.layout, model.network.contact_channels > 0
-    steps = read_physics_steps(sources, teacher.entity, layout.joint_names, layout.floating, sees_contacts)
+    with_contacts = sees_contacts or (layout.floating and teacher.search is not None)
+    steps = read_physics_steps(sources, teacher.entity, layout.joint_names, layout.floating, with_contacts)
     fitted = [source["sha256"] for source in known.extra["sources"]]
     given = [source["sha256"] for source in describe_sources(sources)]
     if fitted == given:
@@ -116,10 +121,14 @@ def _on_recordings(model: NeRDModel, known: ModelDescription, path: Path, args: 
         note += f" {steps.incomplete} recorded steps are left out: some of their contacts had found no place."
     regimes = {"all": None} | ({name: name for name in steps.regimes} if len(steps.regimes) > 1 else {})
     errors = {name: evaluate(model, regime) for name, regime in regimes.items()}
-    lines = report.describe_one_step(errors, note)
-    if sees_contacts:
-        removed = {name: evaluate(model, regime, contacts_removed=True) for name, regime in regimes.items()}
-        lines += report.describe_removed_contacts({name: (errors[name], removed[name]) for name in regimes})
+    plots.draw_one_step(errors, output / "one_step.png")
+    lines = report.describe_one_step(errors, note, "one_step.png")
+    parts = ablations_of(model)
+    lines += report.describe_ablations(
+        {name: {"all": errors[name], **{part: evaluate(model, regime, part) for part in parts}}
+         for name, regime in regimes.items()}
+    )  # fmt: skip
+    lines += _wrenches(model, steps.to(device), teacher, args, output)
     if layout.floating:
         replays = recorded_rollouts(
             teacher.cfg,
@@ -132,14 +141,31 @@ def _on_recordings(model: NeRDModel, known: ModelDescription, path: Path, args: 
             str(device),
             args.seed,
         )
-        lines += report.describe_replays(replays)
+        plots.draw_replays(replays, output / "replays.png")
+        lines += report.describe_replays(replays, "replays.png")
     return lines
+
+
+def _wrenches(model: NeRDModel, steps: PhysicsSteps, teacher: Teacher, args: EvalOptions, output: Path) -> list[str]:
+    """Wrenches that follow from predictions, or why none do."""
+    from lab_rl.nerd import plots, report
+    from lab_rl.nerd.wrenches import friction_of, measure_wrenches
+
+    why = teacher.no_masses
+    if teacher.layout.floating and teacher.search is None:
+        why = "The recordings hold no contacts, and a robot with a free root is held by them."
+    if why or teacher.robot is None:
+        return ["", "## Wrenches in the joints that the motion implies", "", f"None: {why}"]
+    friction = friction_of(teacher.fingerprint)
+    figures = measure_wrenches(model, steps, teacher.robot, friction, args.wrench_steps, args.seed or 0)
+    plots.draw_wrenches(figures, output / "wrenches.png")
+    return report.describe_wrenches(figures, friction, "wrenches.png")
 
 
 def _rollouts(model: NeRDModel, known: ModelDescription, path: Path, args: EvalOptions, output: Path) -> list[str]:
     from lab_core.registry import get_task
     from lab_newton import NeRDSolverCfg
-    from lab_rl.nerd import report
+    from lab_rl.nerd import plots, report
     from lab_rl.nerd.rollouts import passive_rollouts
 
     cfg = get_task(args.task or known.extra["task"]).make_env_cfg(play=True)
@@ -150,7 +176,7 @@ def _rollouts(model: NeRDModel, known: ModelDescription, path: Path, args: EvalO
     errors = passive_rollouts(
         cfg, learned, model.layout, entities[0], args.num_envs, max(args.seconds), str(model.inputs.mean.device)
     )
-    report.draw_rollouts(errors, output / "rollouts.png")
+    plots.draw_rollouts(errors, output / "rollouts.png")
     return report.describe_rollouts(errors, sorted(args.seconds), args.num_envs, "rollouts.png")
 
 
