@@ -185,8 +185,9 @@ class RLEnv(VectorEnv, StateRoot, ABC):
     ) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Advances every environment by ``step_dt`` and resets those that are done.
 
-        The order is that of :data:`lab_core.envs.stages.STEP`. Rewards and terminations see the state before the reset
-        and the old command; the returned observations see the state after it.
+        The order is that of :data:`lab_core.envs.stages.STEP`. Rewards and terminations see the state that the step
+        led to, and the command that was followed in it. Then time passes: interval events act, commands move on. What
+        is reset after that is as after :meth:`reset` with a mask: the returned observations show it.
 
         Args:
             actions: (N, A).
@@ -271,7 +272,6 @@ class RLEnv(VectorEnv, StateRoot, ABC):
             self._announce_reset(mask)
             self._reset_envs(state, is_relative)
             self.recorder_manager.record_post_reset(mask)
-            self._refresh_commands(mask)
             observations = self._compute_observations(update_history=mask)
             if not self._observations:
                 self._observations = copy_observations(observations)
@@ -291,6 +291,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         self.log.update(self._reset_managers(mask), mask.any())
         masked_copy_(self.episode_length_buf, 0, mask)
         self.physics.forward()
+        self._refresh_commands(mask)
 
     def _announce_reset(self, mask: torch.Tensor) -> None:
         self.reset_mask.copy_(mask)
@@ -472,16 +473,16 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         self.event_manager.apply("reset", mask=mask, step_count=self.step_count)
 
     def _compute_commands(self) -> None:
-        """Advances commands after the reset."""
+        """Moves commands on, before the reset."""
 
     def _apply_interval_events(self) -> None:
-        """Applies the events that are due."""
+        """Applies the events that are due, before the reset."""
         if self.event_manager.has_mode("interval"):
             self.event_manager.apply("interval", dt=self.step_dt)
             self.physics.forward()
 
     def _refresh_commands(self, mask: torch.Tensor) -> None:
-        """Adapts the commands of ``mask`` to the state after a reset from outside."""
+        """Adapts the commands of ``mask`` to the state after a reset."""
 
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         """Resets managers, in the state that the episode starts from, and returns what they log."""

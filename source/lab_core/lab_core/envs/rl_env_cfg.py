@@ -37,7 +37,7 @@ class RLEnvCfg:
     is_finite_horizon: bool = False
     """True: running out of time is part of the task, and learners must not bootstrap from it."""
     compute_final_obs: bool = True
-    """Whether ``extras["final_obs"]`` holds the observation before the reset."""
+    """Whether ``extras["final_obs"]`` holds what the next observation would have been without the reset."""
     events: dict[str, EventTermCfg | None] = field(default_factory=dict)
     recorder: RecorderCfg | None = None
     """What to record from the first step on; None: nothing."""

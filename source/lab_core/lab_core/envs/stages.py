@@ -71,14 +71,25 @@ STEP = (
     Stage(
         name="terminations",
         method="_update_terminations",
-        does="Counts the step, and decides which episodes end. From here to the reset, terms see the state before the "
-        "reset and the old command.",
+        does="Counts the step, and decides which episodes end. Up to the rewards, terms see the state that the step "
+        "led to and the command that the policy followed in it.",
     ),
     Stage(name="rewards", method="_compute_reward", does="Rewards, then metrics."),
     Stage(
+        name="interval events",
+        method="_apply_interval_events",
+        does="Applies the events that are due, also in environments whose episodes end.",
+    ),
+    Stage(
+        name="commands",
+        method="_compute_commands",
+        does="Commands move on; those whose time is up are drawn anew. With that all time of the step has passed.",
+    ),
+    Stage(
         name="final observations",
         method="_observe_end",
-        does="`final_obs`: what the next observation would have been without the reset. Nothing advances.",
+        does="`final_obs`: what the next observation would have been without the reset. Delays and histories show it, "
+        "and keep nothing of it.",
         when=lambda env: env.cfg.compute_final_obs,
     ),
     _recorder("record_post_step"),
@@ -87,11 +98,10 @@ STEP = (
         name="reset",
         method="_reset_done",
         does="Resets the environments whose episodes ended, by mask: curriculum, scene (default state), reset events, "
-        "managers. Class terms are reset last, in the state that the episode starts from.",
+        "managers. Class terms are reset last, in the state that the episode starts from, and commands are adapted to "
+        "it. No time passes.",
     ),
     _recorder("record_post_reset"),
-    Stage(name="commands", method="_compute_commands", does="Commands move on; those whose time is up are drawn anew."),
-    Stage(name="interval events", method="_apply_interval_events", does="Applies the events that are due."),
     Stage(
         name="observations",
         method="_observe",

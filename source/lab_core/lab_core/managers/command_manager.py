@@ -79,8 +79,8 @@ class CommandTerm(BuiltTerm):
         self._update_command(torch.ones_like(self.time_left, dtype=torch.bool))
 
     def refresh(self, mask: torch.Tensor) -> None:
-        """Adapts the commands of the environments in ``mask`` (N,) bool to the state they were reset to from outside;
-        nothing moves on."""
+        """Adapts the commands of the environments in ``mask`` (N,) bool to the state they were reset to; nothing moves
+        on."""
         self._update_command(mask)
 
     def reset(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
@@ -144,8 +144,8 @@ class CommandManager(CommandTerms):
             term.compute(dt)
 
     def refresh(self, mask: torch.Tensor) -> None:
-        """Adapts the commands of the environments in ``mask`` (N,) bool to the state they were reset to from outside;
-        nothing moves on."""
+        """Adapts the commands of the environments in ``mask`` (N,) bool to the state they were reset to; nothing moves
+        on."""
         for term in self._terms.values():
             term.refresh(mask)
 

@@ -15,8 +15,9 @@ Phase = Literal["pre_step", "pre_physics", "post_physics", "post_step", "post_re
 
 ``pre_step``: the action is taken over, nothing has moved: the observation that the policy was given, the action, the
 state before the step. ``pre_physics``: joint targets are written, the physics is about to run. ``post_physics``: it has
-run, all substeps of it. ``post_step``: terminations and rewards are known, nothing has been reset: the next state, also
-of environments that are done. ``post_reset``: once per episode, when it begins.
+run, all substeps of it: the state that the step led to, also in environments that are done. ``post_step``: what ended,
+rewards and final observations are known, interval events have acted and commands have moved on, nothing has been reset:
+the state that the next step would begin with. ``post_reset``: once per episode, when it begins.
 """
 PHASES: tuple[Phase, ...] = get_args(Phase)
 

@@ -47,10 +47,11 @@ class RecorderHooks:
         """After the action is applied, before the physics runs."""
 
     def record_post_physics(self) -> None:
-        """After the physics has run, before counters, terminations and rewards."""
+        """After the physics has run, before counters, terminations and rewards: the state that the step led to."""
 
     def record_post_step(self) -> None:
-        """After terminations, rewards, metrics and final observations, before anything is reset."""
+        """After terminations, rewards, metrics, all that passes time, and final observations, before anything is reset:
+        the state that the next step would begin with."""
 
     def record_pre_reset(self, mask: torch.Tensor) -> None:
         """Before the environments of ``mask`` (N,) bool are reset: their last state is still there."""

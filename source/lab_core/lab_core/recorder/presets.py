@@ -19,7 +19,7 @@ def action_state_terms() -> dict[str, RecorderTermCfg | None]:
         "obs": RecorderTermCfg(func=terms.observations, phase="pre_step"),
         "actions": RecorderTermCfg(func=terms.actions, phase="pre_step"),
         "processed_actions": RecorderTermCfg(func=terms.processed_actions, phase="pre_physics"),
-        "states": RecorderTermCfg(func=terms.scene_state, phase="post_step"),
+        "states": RecorderTermCfg(func=terms.scene_state, phase="post_physics"),
     }
 
 
@@ -31,7 +31,7 @@ def transition_terms() -> dict[str, RecorderTermCfg | None]:
         "initial_conditions": RecorderTermCfg(func=terms.InitialConditions, phase="post_reset"),
         "pre_states": RecorderTermCfg(func=terms.scene_state, phase="pre_step"),
         "commands": RecorderTermCfg(func=terms.commands, phase="pre_step"),
-        "applied_effort": RecorderTermCfg(func=terms.applied_effort, phase="post_step"),
+        "applied_effort": RecorderTermCfg(func=terms.applied_effort, phase="post_physics"),
         "rewards": RecorderTermCfg(func=terms.rewards, phase="post_step"),
         "terminated": RecorderTermCfg(func=terms.terminated, phase="post_step"),
         "truncated": RecorderTermCfg(func=terms.truncated, phase="post_step"),
@@ -71,7 +71,7 @@ def task_terms(env_cfg: Any) -> dict[str, RecorderTermCfg | None]:
         if isinstance(sensor, ContactSensorCfg):
             params = {"sensor": name, "fields": ("net_forces_w",)}
             key = f"contacts/{name}"
-            recorded[key] = RecorderTermCfg(func=terms.sensor_values, phase="post_step", params=params)
+            recorded[key] = RecorderTermCfg(func=terms.sensor_values, phase="post_physics", params=params)
     written = {field for event in env_cfg.events.values() if event for field in getattr(event.func, "writes", ())}
     if "body_wrench_w" in written:
         recorded["external_wrenches"] = RecorderTermCfg(func=terms.external_wrenches, phase="pre_physics")

@@ -153,7 +153,7 @@ class SubstepSensorValues(ManagerTermBase):
 
 @declare(capturable=True)
 def applied_effort(env: Env) -> Values:
-    """``post_step``: entity -> (N, J) effort [N m or N] that entered the solver in the last substep.
+    """``post_physics``: entity -> (N, J) effort [N m or N] that entered the solver in the last substep.
 
     The backend copies it between the actuators and the solver, so that it belongs to the state before that substep.
     With a decimation of 1 this is the effort of the whole step.

@@ -27,10 +27,10 @@ STEP = [
     "physics",
     "terminations",
     "rewards",
+    "interval events",
+    "commands",
     "final observations",
     "reset",
-    "commands",
-    "interval events",
     "observations",
 ]
 

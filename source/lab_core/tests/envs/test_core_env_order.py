@@ -44,6 +44,7 @@ RESET = [
     "metrics_manager.reset",
     "recorder_manager.reset",
     "physics.forward",
+    "command_manager.refresh",
 ]
 
 
@@ -110,13 +111,13 @@ def test_the_stages_of_a_step():
         "record_post_physics",
         "terminations",
         "rewards",
+        "interval events",
+        "commands",
         "final observations",
         "record_post_step",
         "record_pre_reset",
         "reset",
         "record_post_reset",
-        "commands",
-        "interval events",
         "observations",
         "finish_step",
     ]
@@ -137,7 +138,8 @@ def test_step_order_with_interval_events_and_without_final_obs(env, calls, monke
     monkeypatch.setattr(env.event_manager, "has_mode", lambda mode: True)
     env.step(torch.zeros(3, 1))
     expected = [call for call in STEP if call != "observation_manager.compute(update_history=False)"]
-    expected[-2:-2] = ["event_manager.apply(interval)", "physics.forward"]
+    place = expected.index("command_manager.compute")
+    expected[place:place] = ["event_manager.apply(interval)", "physics.forward"]
     assert calls == expected
 
 
@@ -148,7 +150,6 @@ def test_reset_order(env, calls):
         "recorder_manager.record_pre_reset",
         *RESET,
         "recorder_manager.record_post_reset",
-        "command_manager.refresh",
         "observation_manager.compute(update_history=mask)",
     ]
 
@@ -164,7 +165,6 @@ def test_reset_to_order(env, calls):
         "scene.set_state",
         *RESET[drawn:],
         "recorder_manager.record_post_reset",
-        "command_manager.refresh",
         "observation_manager.compute(update_history=mask)",
     ]
 

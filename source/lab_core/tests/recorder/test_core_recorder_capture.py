@@ -12,7 +12,7 @@ import torch
 
 from lab_core.datasets import Episode
 from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnv
-from lab_core.managers import ObservationTermCfg, TerminationTermCfg
+from lab_core.managers import EventTermCfg, ObservationTermCfg, TerminationTermCfg
 from lab_core.recorder import EpisodeCollector, RecorderCfg, RecorderManager, RecorderTermCfg, terms
 from lab_core.recorder.monitor import EndMonitor
 from lab_core.recorder.presets import transition_terms
@@ -291,12 +291,33 @@ def test_the_last_state_is_the_one_before_the_reset():
     assert last_state_is_the_terminal_one()
 
 
+def kick(env, mask: torch.Tensor) -> None:
+    data = env.scene["robot"].data
+    env.scene["robot"].write_joint_state(data.joint_pos + 0.25, data.joint_vel, mask)
+
+
+def test_states_are_those_before_interval_events():
+    """Also the last one of an episode; the next step begins with what the event made of it."""
+    cfg = analytic_cartpole_env_cfg(num_envs=4, episode_length_s=0.1)
+    cfg.decimation = 1
+    cfg.events["kick"] = EventTermCfg(func=kick, mode="interval", interval_range_s=(0.001, 0.001))
+    env, collector = cfg.build(), EpisodeCollector()
+    env.set_recorder(RecorderManager(RecorderCfg(terms=transition_terms()), env, [collector]))
+    run(env, 12)
+    assert len(collector.episodes) == 4
+    for episode in collector.episodes:
+        before, after = (episode.nested()[key]["articulation"]["robot"] for key in ("pre_states", "states"))
+        moved = before["joint_position"] + env.step_dt * after["joint_velocity"]
+        torch.testing.assert_close(after["joint_position"], moved)
+        torch.testing.assert_close(before["joint_position"][1:], after["joint_position"][:-1] + 0.25)
+
+
 def test_mutation_a_capture_behind_the_reset_is_noticed(monkeypatch):
-    post_step, post_reset = RecorderManager.record_post_step, RecorderManager.record_post_reset
-    monkeypatch.setattr(RecorderManager, "record_post_step", lambda self: None)
+    post_physics, post_reset = RecorderManager.record_post_physics, RecorderManager.record_post_reset
+    monkeypatch.setattr(RecorderManager, "record_post_physics", lambda self: None)
 
     def late(self, mask):
-        post_step(self)
+        post_physics(self)
         post_reset(self, mask)
 
     monkeypatch.setattr(RecorderManager, "record_post_reset", late)

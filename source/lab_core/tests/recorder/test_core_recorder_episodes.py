@@ -357,7 +357,9 @@ class TestConfiguration:
         env, _ = make()
         table = str(env.recorder_manager)
         assert "Recorder terms (11)" in table
-        assert "states/articulation/robot/root_pose              (7,)   float32  states             post_step" in table
+        assert (
+            "states/articulation/robot/root_pose              (7,)   float32  states             post_physics" in table
+        )
 
     @pytest.mark.parametrize(
         ("cfg", "message"),

@@ -135,7 +135,6 @@ class WarpRLEnv(RLEnv):
 
     @captured
     def _observe_reset_stage(self) -> None:
-        self._refresh_masked()
         self._observe(self._reset)
 
     def _record(self, hook: str) -> None:
@@ -188,6 +187,7 @@ class WarpRLEnv(RLEnv):
             device=self.wp_device,
         )
         self._physics_call(self.physics.forward)
+        self._refresh_masked()
 
     def _reset_from_outside(
         self,
@@ -343,7 +343,7 @@ class WarpRLEnv(RLEnv):
         self.event_manager.reset(self._reset)
 
     def _refresh_masked(self) -> None:
-        """Adapts commands to a state that was set from outside."""
+        """Adapts commands to the state after the reset."""
 
 
 def _run_parts(parts: Sequence[Callable[..., object]], *args: Any) -> None:

@@ -59,8 +59,7 @@ class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandTerms):
             self._call(name, term.compute, dt)
 
     def refresh(self, mask: Shared) -> None:
-        """Adapts the commands of the environments in ``mask`` to the state they were reset to from outside; nothing
-        moves on."""
+        """Adapts the commands of the environments in ``mask`` to the state they were reset to; nothing moves on."""
         for name, term in self._terms.items():
             self._call(name, term.refresh, mask.warp if self._is_twin(name) else mask.torch)
 

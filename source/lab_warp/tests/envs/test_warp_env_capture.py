@@ -351,7 +351,7 @@ def test_managers_are_called_in_the_order_of_the_torch_front_end(monkeypatch):
         "action_manager": ("process_actions", "apply_actions", "reset"),
         "termination_manager": ("compute", "reset"),
         "reward_manager": ("compute", "reset"),
-        "command_manager": ("update_metrics", "reset", "compute"),
+        "command_manager": ("update_metrics", "reset", "refresh", "compute"),
         "metrics_manager": ("compute", "reset"),
         "observation_manager": ("compute_end", "reset", "compute"),
         "curriculum_manager": ("compute", "reset"),
@@ -373,6 +373,7 @@ def test_managers_are_called_in_the_order_of_the_torch_front_end(monkeypatch):
         "reward.compute",
         "command.update_metrics",
         "metrics.compute",
+        "command.compute",
         "observation.compute_end",
         "curriculum.compute",
         "event.apply_reset",
@@ -384,7 +385,7 @@ def test_managers_are_called_in_the_order_of_the_torch_front_end(monkeypatch):
         "event.reset",
         "termination.reset",
         "metrics.reset",
-        "command.compute",
+        "command.refresh",
         "observation.compute",
     ]
 

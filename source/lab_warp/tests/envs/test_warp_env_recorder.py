@@ -55,7 +55,7 @@ def test_recording_changes_nothing(device):
     plain = ManagerBasedRLEnvWarp(cartpole(), device)
     assert_same_results(rollout(recorded, 80, scale=3.0), rollout(plain, 80, scale=3.0))
     assert len(collector.episodes) > 2 * N
-    hooks = ("record_pre_step", "record_pre_physics", "record_post_step", "record_post_reset")
+    hooks = [f"record_{phase}" for phase in ("pre_step", "pre_physics", "post_physics", "post_step", "post_reset")]
     on_cpu = [f"recorder: {hook} (torch cannot be captured on the CPU)" for hook in hooks]
     assert recorder_islands(recorded) == ([] if device == "cuda:0" else on_cpu)
     assert recorder_islands(plain) == []

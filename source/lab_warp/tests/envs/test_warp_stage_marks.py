@@ -15,10 +15,10 @@ STEP = [
     "physics",
     "terminations",
     "rewards",
+    "interval events",
+    "commands",
     "final observations",
     "reset",
-    "commands",
-    "interval events",
     "observations",
 ]
 
