@@ -201,9 +201,10 @@ def test_reward_uses_the_command_that_the_policy_saw():
     for _ in range(8):
         observations, reward, *_, extras = env.step(torch.zeros(N, 1))
         torch.testing.assert_close(reward, seen * env.step_dt)
-        assert torch.equal(extras["final_obs"]["policy"][:, 0], seen)
+        following = extras["final_obs"]["policy"][:, 0]  # what would have been asked next
+        assert not torch.equal(following, seen)
         seen = observations["policy"][:, 0]
-        assert not torch.equal(seen, extras["final_obs"]["policy"][:, 0])
+        assert torch.equal(following, seen) is not bool(extras["reset_count"])
 
 
 def test_settings_that_a_curriculum_changed_are_resumed():
