@@ -65,6 +65,18 @@ class CommandArrays:
 
 
 @dataclass
+class ClipCommandArrays(CommandArrays):
+    """A command that plays clips, for kernels."""
+
+    clip: wp.array
+    """(N,) int64."""
+    frame: wp.array
+    """(N,) int64, what the policy is shown."""
+    clip_lengths: wp.array
+    """(C,) int64 [frames]."""
+
+
+@dataclass
 class TerminationArrays:
     """Why episodes ended in the latest step, for kernels."""
 

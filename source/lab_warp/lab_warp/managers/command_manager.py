@@ -9,7 +9,8 @@ import torch
 import warp as wp
 
 from lab_core.managers import CommandTerm, CommandTermCfg, CommandTerms
-from lab_warp.env import CommandArrays, WarpEnv
+from lab_core.mdp import ClipCommandTerm
+from lab_warp.env import ClipCommandArrays, CommandArrays, WarpEnv
 from lab_warp.managers.built_terms import WarpBuiltTerms
 from lab_warp.reductions import masked_means
 from lab_warp.views import Shared
@@ -41,7 +42,7 @@ class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandTerms):
             if not self._is_twin(name) and not hasattr(term, "warp"):
                 self._copies[name] = torch.zeros(term.command.shape, device=self.device)
                 shown: Any = term
-                shown.warp = CommandArrays(wp.from_torch(self._copies[name]))
+                shown.warp = _arrays(term, self._copies[name])
 
     def copy_shared(self) -> None:
         """Shows to twins what terms in torch hold now; called between steps."""
@@ -84,3 +85,11 @@ class CommandManagerWarp(WarpBuiltTerms[CommandTerm], CommandTerms):
         for metric, value in self._terms[name].reset(mask).items():
             slot = self._slots[name][metric].torch
             slot.copy_(torch.where(count > 0, value, slot))
+
+
+def _arrays(term: CommandTerm, copy: torch.Tensor) -> CommandArrays:
+    """Returns what twins see of a term in torch, over a copy of its command (N, D)."""
+    if not isinstance(term, ClipCommandTerm):
+        return CommandArrays(wp.from_torch(copy))
+    buffers = (wp.from_torch(buffer) for buffer in (copy, term.clip, term.frame, term.clip_lengths))
+    return ClipCommandArrays(*buffers)

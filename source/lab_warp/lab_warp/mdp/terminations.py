@@ -5,8 +5,8 @@ from __future__ import annotations
 import warp as wp
 
 from lab_core import mdp
-from lab_core.managers import SceneEntityCfg
-from lab_warp.env import WarpEnv
+from lab_core.managers import SceneEntityCfg, TermError
+from lab_warp.env import ClipCommandArrays, ManagerBasedWarpEnv, WarpEnv
 from lab_warp.launches import per_env
 from lab_warp.mdp import terminations_kernels as kernels
 from lab_warp.twins import twin_of
@@ -18,6 +18,14 @@ _ROBOT = SceneEntityCfg("robot")
 @twin_of(mdp.time_out)
 def time_out(env: WarpEnv, out: wp.array) -> None:
     per_env(env, kernels.time_out, out, env.warp.episode_length, env.max_episode_length)
+
+
+@twin_of(mdp.clip_ended)
+def clip_ended(env: ManagerBasedWarpEnv, out: wp.array, command_name: str) -> None:
+    command = env.command_manager.get_term(command_name)
+    if not isinstance(command.warp, ClipCommandArrays):
+        raise TermError(f"clip_ended needs a clip command, and {command_name!r} is a {type(command).__name__}.")
+    per_env(env, kernels.clip_ended, out, command.warp.clip, command.warp.frame, command.warp.clip_lengths)
 
 
 @twin_of(mdp.joint_pos_out_of_manual_limit)

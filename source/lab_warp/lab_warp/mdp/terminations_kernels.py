@@ -14,6 +14,14 @@ def time_out(steps: wp.array[wp.int64], longest: wp.int64, out: wp.array[wp.bool
 
 
 @wp.kernel
+def clip_ended(
+    clips: wp.array[wp.int64], frames: wp.array[wp.int64], lengths: wp.array[wp.int64], out: wp.array[wp.bool]
+):
+    env = wp.tid()
+    out[env] = frames[env] >= lengths[clips[env]] - wp.int64(1)
+
+
+@wp.kernel
 def out_of_bounds(
     positions: wp.array2d[wp.float32],
     low: wp.float32,

@@ -32,6 +32,7 @@ from lab_warp.capture import CaptureContext
 from lab_warp.env import (
     ActionArrays,
     ActionTermArrays,
+    ClipCommandArrays,
     CommandArrays,
     EnvArrays,
     ManagerBasedWarpEnv,
@@ -151,6 +152,21 @@ class FakeCommand:
         self.warp = share(CommandArrays, self)
 
 
+class FakeClipCommand:
+    """A command that shows frames of three clips."""
+
+    def __init__(self, num_envs: int, device: torch.device) -> None:
+        self.command = torch.zeros(num_envs, 2, device=device)
+        self.clip, self.frame = torch.zeros(2, num_envs, dtype=torch.int64, device=device).unbind()
+        self.clip_lengths = torch.tensor([5, 2, 9], device=device)
+        self.metrics: dict[str, torch.Tensor] = {}
+        self.warp = share(ClipCommandArrays, self)
+
+    @property
+    def at_end(self) -> torch.Tensor:
+        return self.frame >= self.clip_lengths[self.clip] - 1
+
+
 class FakeCommands(FakeTerms):
     """The commands."""
 
@@ -228,7 +244,9 @@ class FakeEnv:
         )
 
         self.action_manager = FakeActions((num_envs, len(JOINTS)), self.device)
-        self.command_manager = FakeCommands(velocity=FakeCommand(num_envs, self.device))
+        self.command_manager = FakeCommands(
+            velocity=FakeCommand(num_envs, self.device), motion=FakeClipCommand(num_envs, self.device)
+        )
         self.termination_manager = FakeTerminations(num_envs, self.device)
         self.observation_manager, self.curriculum_manager = FakeTerms(), FakeTerms()
         self.metrics_manager, self.event_manager = FakeTerms(), FakeTerms()

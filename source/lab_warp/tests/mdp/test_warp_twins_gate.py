@@ -41,6 +41,12 @@ def follow_the_command(env: FakeEnv) -> None:
         error.mul_(0.5)
 
 
+def play(env: FakeEnv) -> None:
+    motion = env.command_manager.get_term("motion")
+    motion.clip.copy_(torch.arange(env.num_envs, device=env.device) % 3)
+    motion.frame.copy_(env.episode_length_buf % motion.clip_lengths[motion.clip])
+
+
 def stand(env: FakeEnv) -> None:
     """In every other environment."""
     env.command_manager.get_term("velocity").command[::2, :2] = 0.05
@@ -104,6 +110,7 @@ CASES: dict[str, list[TwinCase]] = {
     "track_lin_vel_xy_exp": [case(2, std=2.5, **VELOCITY)],
     "track_ang_vel_z_exp": [case(2, std=2.5, **VELOCITY)],
     "time_out": [case()],
+    "clip_ended": [TwinCase(params={"command_name": "motion"}, prepare=play)],
     "joint_pos_out_of_manual_limit": [case(bounds=(-1.5, 1.0)), case(bounds=(-1.0, 0.8), asset_cfg=LEGS)],
     "joint_pos_out_of_limit": [case(asset_cfg=ONE_JOINT)],
     "root_height_below_minimum": [case(minimum_height=0.1)],
