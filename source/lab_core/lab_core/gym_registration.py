@@ -28,7 +28,7 @@ def make_task_env(
     device: str | None = None,
     cfg: Any = None,
     play: bool = False,
-    frontend: str = "torch",
+    frontend: str = "auto",
 ) -> VectorEnv:
     """Returns the environment of a task; what ``gymnasium.make_vec(task_id, num_envs, ...)`` calls.
 

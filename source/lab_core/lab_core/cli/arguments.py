@@ -24,8 +24,9 @@ class EnvironmentOptions:
     """Seed of everything random; -1 draws one. Without it: the environment's."""
     device: str = "auto"
     """cpu, cuda or cuda:<number>; auto takes a GPU if there is one."""
-    frontend: str = "torch"
-    """What runs the environment: torch, or warp, which captures the whole step as one graph."""
+    frontend: str = "auto"
+    """What runs the environment: torch; warp, which captures the whole step as one graph; or auto, which takes warp
+    where it is installed and can run the task."""
 
 
 def with_dashes(argv: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     args = parse(BenchArguments(env=cfg), arguments, prog=f"lab bench {task}", description=_description(task))
     check_counts(args, "steps", "num_envs")
 
-    from lab_core.envs import check_frontend, make_env
+    from lab_core.envs import check_frontend, choose_frontend, make_env
     from lab_core.rollouts import time_step
 
     check_frontend(args.frontend)
@@ -55,6 +55,7 @@ def main(argv: list[str]) -> int:
         args.env.scene.num_envs = args.num_envs
     if args.seed is not None:
         args.env.seed = args.seed
+    args.frontend = choose_frontend(args.frontend, args.env).name
     env = make_env(args.env, device, args.frontend)
     try:
         timing = time_step(env, args.steps, args.action_std)
@@ -121,4 +122,4 @@ def _result(task: str, args: BenchArguments, device: str, timing: StepTiming) ->
 
 
 def _description(task: str) -> str:
-    return f"{main.__doc__}\n\nExample: lab bench {task} --num-envs 4096 --frontend warp --json step.json"
+    return f"{main.__doc__}\n\nExample: lab bench {task} --num-envs 4096 --json step.json"

@@ -2,7 +2,7 @@
 
 from lab_core.envs.direct_rl_env import DirectRLEnv, DirectRLEnvCfg
 from lab_core.envs.episode_log import EpisodeLog
-from lab_core.envs.frontends import check_frontend, frontend_names, make_env
+from lab_core.envs.frontends import FrontEndChoice, check_frontend, choose_frontend, frontend_names, make_env
 from lab_core.envs.manager_based_rl_env import ManagerBasedRLEnv, ManagerBasedRLEnvCfg
 from lab_core.envs.observations import Observations, copy_observations, write_observations
 from lab_core.envs.rl_env import RLEnv
@@ -15,6 +15,7 @@ __all__ = [
     "DirectRLEnv",
     "DirectRLEnvCfg",
     "EpisodeLog",
+    "FrontEndChoice",
     "ManagerBasedRLEnv",
     "ManagerBasedRLEnvCfg",
     "MarkStage",
@@ -22,6 +23,7 @@ __all__ = [
     "RLEnv",
     "RLEnvCfg",
     "check_frontend",
+    "choose_frontend",
     "copy_observations",
     "frontend_names",
     "make_env",

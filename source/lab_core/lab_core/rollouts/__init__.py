@@ -4,6 +4,7 @@ from lab_core.rollouts.benchmark import BenchmarkError, StepTiming, synchronize,
 from lab_core.rollouts.collect import EpisodeQuota, collect_episodes
 from lab_core.rollouts.policies import Policy, find_policy, make_policy
 from lab_core.rollouts.replay import ReplayReport, build_replay_env, replay_episodes
+from lab_core.rollouts.step_graphs import describe_step, step_graphs
 from lab_core.rollouts.video import VideoRecorder
 
 __all__ = [
@@ -15,9 +16,11 @@ __all__ = [
     "VideoRecorder",
     "build_replay_env",
     "collect_episodes",
+    "describe_step",
     "find_policy",
     "make_policy",
     "replay_episodes",
+    "step_graphs",
     "synchronize",
     "time_step",
 ]

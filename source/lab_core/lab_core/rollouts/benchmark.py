@@ -12,6 +12,7 @@ import torch
 
 from lab_core.envs import RLEnv
 from lab_core.errors import LabError
+from lab_core.rollouts.step_graphs import step_graphs
 
 _WARMUP_STEPS = 30
 _ACTION_SETS = 64
@@ -83,7 +84,7 @@ def time_step(env: RLEnv, steps: int = 200, action_std: float = 0.5, seed: int =
             step()
         counts: list[torch.Tensor] = []
         env_step_ms = _mean_ms(lambda: counts.append(step()[-1]["reset_count"]), steps, env.device)
-        graph_launches, islands = _graphs(env)
+        graph_launches, islands = step_graphs(env)
         timing = StepTiming(
             num_envs=env.num_envs,
             steps=steps,
@@ -185,15 +186,6 @@ def _stages_ms(env: RLEnv, step: Callable[[], object], times: int) -> dict[str, 
         if not in_graph:
             clock.add()
     return {stage: total / times for stage, total in clock.total_ms.items()}
-
-
-def _graphs(env: RLEnv) -> tuple[int | None, tuple[str, ...]]:
-    """Graph launches and islands of the step, as a front end that captures reports them."""
-    capture_report = getattr(env, "capture_report", None)
-    if capture_report is None:
-        return None, ()
-    (report,) = (report for report in capture_report() if report.stage.endswith("._step"))
-    return report.num_graphs, report.islands
 
 
 def _check_valid(env: RLEnv, observations: Any, reward: torch.Tensor) -> None:

@@ -179,7 +179,8 @@ def test_a_timing_with_a_reward_that_is_not_finite_is_refused(monkeypatch):
 
 def test_the_command_prints_a_table_and_writes_a_file(tmp_path, capsys):
     path = tmp_path / "results" / "step.json"
-    assert main(["bench", TASK, "--num-envs", "3", "--steps", "20", "--device", "cpu", "--json", str(path)]) == 0
+    argv = ["bench", TASK, "--frontend", "torch", "--num-envs", "3", "--steps", "20", "--device", "cpu"]
+    assert main([*argv, "--json", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{TASK}: 3 environments, torch front end, analytic"
     for start in (
@@ -202,7 +203,19 @@ def test_the_command_prints_a_table_and_writes_a_file(tmp_path, capsys):
 def test_the_command_draws_actions_as_wide_as_told(monkeypatch, capsys):
     seen, step = [], ManagerBasedRLEnv.step
     monkeypatch.setattr(ManagerBasedRLEnv, "step", lambda env, action: seen.append(action) or step(env, action))
-    argv = ["bench", TASK, "--steps", "50", "--num-envs", "50", "--device", "cpu", "--action-std"]
+    argv = [
+        "bench",
+        TASK,
+        "--frontend",
+        "torch",
+        "--steps",
+        "50",
+        "--num-envs",
+        "50",
+        "--device",
+        "cpu",
+        "--action-std",
+    ]
     for width in ("0.25", "0"):
         seen.clear()
         assert main([*argv, width]) == 0

@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         assert task is not None
         spec = get_task(task)
-        device, frontend = "auto", "torch"
+        device, frontend = "auto", "auto"
         env = spec.make_env_cfg(play="--play-config" in arguments)
         agent = make_agent_cfg(spec, option_value(arguments, "--algorithm"))
 

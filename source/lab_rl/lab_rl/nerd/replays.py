@@ -100,7 +100,7 @@ def recorded_rollouts(
     cfg = with_solver(
         _without_ends(cfg, len(starts)), _DrivenSolverCfg(model=str(model.resolve()), teacher=cfg.physics.solver)
     )
-    env = make_env(cfg, device)
+    env = make_env(cfg, device, "torch")
     try:
         return _run(env, steps.to(device), layout, entity, starts.to(device), lengths.to(device), counts)
     finally:

@@ -41,7 +41,7 @@ def mean_return(policy: TrainedPolicy, solver: SolverCfg, num_envs: int, device:
     """Returns the mean return of the first episode of each environment."""
     cfg = with_solver(copy.deepcopy(policy.cfg.env), solver)
     cfg.scene.num_envs = num_envs
-    env = make_env(cfg, device)
+    env = make_env(cfg, device, "torch")
     try:
         attached = policy.attach(env)
         observations, _ = env.reset()

@@ -67,7 +67,7 @@ def passive_rollouts(
         if hasattr(cfg, group):
             setattr(cfg, group, {})
     cfg.events = {name: event for name, event in cfg.events.items() if event is None or event.mode != "interval"}
-    teacher, model = make_env(cfg, device), make_env(with_solver(cfg, learned), device)
+    teacher, model = (make_env(each, device, "torch") for each in (cfg, with_solver(cfg, learned)))
     representation = Representation(layout).to(device)
     try:
         model.reset_to(teacher.scene.get_state())

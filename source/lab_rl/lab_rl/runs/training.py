@@ -13,8 +13,9 @@ import torch
 from rich.console import Console
 
 from lab_core.config import dump_yaml
-from lab_core.envs import RLEnv, make_env
+from lab_core.envs import RLEnv, choose_frontend, make_env
 from lab_core.errors import ConfigError, LabError
+from lab_core.rollouts import describe_step
 from lab_core.trust import reading_a_file
 from lab_core.versions import versions
 from lab_rl.algorithms import Iteration, get_algorithm
@@ -64,10 +65,13 @@ def train(
             if_the_start_fails.callback(shutil.rmtree, run.path, ignore_errors=True)
         get_algorithm(cfg.agent.algorithm).check(cfg.agent)  # refuses wrong settings before anything is built
         set_threads(torch.device(cfg.device))
+        choice = choose_frontend(cfg.frontend, cfg.env)
+        cfg = dataclasses.replace(cfg, frontend=choice.name)
         with torch.no_grad():
             env = make_env(cfg.env, cfg.device, cfg.frontend)
         if_the_start_fails.callback(env.close)
         session = _Session(cfg, run, env, console, checkpoint)
+        console.print(f"Front end {choice.name} ({choice.reason})", soft_wrap=True, highlight=False)
         if_the_start_fails.pop_all()
     try:
         return session.run_all(video, video_steps)
@@ -157,6 +161,8 @@ class _Session:
         while self.runner.iteration < agent.max_iterations and not stop.requested:
             iteration = self._next(checkpoint)
             elapsed = time.perf_counter() - began
+            if iteration.number == self.start + 1:
+                display.print(describe_step(self.env))
             progress.add({**_summary(iteration), "elapsed_s": round(elapsed, 3), **iteration.scalars})
             events.add(iteration.number, iteration.scalars)
             self._warn(display, iteration)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 
 import imageio.v3 as iio
@@ -105,6 +106,13 @@ def paint(self, camera) -> np.ndarray:
     return np.full((camera.height, camera.width, 3), int(128 + 30 * np.clip(position, -4, 4)), np.uint8)
 
 
+def shown(capsys) -> list[str]:
+    """What the first lines of a training say of its front end."""
+    lines = capsys.readouterr().out.splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith("iteration 1/"))
+    return [line for line in lines[:first] if line.startswith(("Front end", "A step is", "Nothing of a step"))]
+
+
 def fails(capsys, *argv: str) -> str:
     """Runs a command that must fail, and returns its message in one line."""
     try:
@@ -145,6 +153,23 @@ class TestTrain:
         assert main(["train", TASK, "--max-iterations", "1", "--no-video", "--device", "cpu"]) == 0
         line = f"{TASK}: 4 environments on cpu, 60 Hz control, seed 42, physics: analytic"
         assert line in capsys.readouterr().out.splitlines()
+
+    def test_first_lines_say_which_front_end_runs_and_what_is_not_recorded(self, logs, capsys):
+        argv = ["train", TASK, "--max-iterations", "1", "--no-video", "--device", "cpu"]
+        assert main(argv) == 0
+        front_end, step = shown(capsys)
+        assert front_end == "Front end warp (the default where it is installed; --frontend torch asks for the other)"
+        assert re.fullmatch(r"A step is \d+ graphs\. Not recorded: physics analytic: its steps are no kernels.*", step)
+        assert load_run_cfg(run_of(logs).config).frontend == "warp"
+        assert main([*argv, "--frontend", "torch"]) == 0
+        assert shown(capsys) == ["Front end torch (as configured)", "Nothing of a step is recorded."]
+        assert load_run_cfg(run_of(logs).config).frontend == "torch"
+
+    def test_a_run_goes_on_with_its_front_end(self, logs, capsys):
+        assert main(["train", TASK, "--max-iterations", "1", "--no-video", "--frontend", "torch"]) == 0
+        run = run_of(logs)
+        assert main(["train", "--resume", str(run.path), "--max-iterations", "2", "--no-video"]) == 0
+        assert load_run_cfg(run.config).frontend == "torch"
 
     @pytest.mark.parametrize("source", ["path", "config"])
     def test_a_run_or_its_config_file_alone_repeats_it(self, logs, trained, source):
@@ -200,7 +225,7 @@ class TestTrain:
         ("argv", "message"),
         [
             (["Stub-Comands"], "unknown task 'Stub-Comands'. Did you mean 'Stub-Commands'"),
-            ([TASK, "--frontend", "numba"], "unknown front end 'numba'. Available: torch"),
+            ([TASK, "--frontend", "numba"], "unknown front end 'numba'. Available: auto, torch"),
             ([TASK, "--device", "cuda:99"], "Device 'cuda:99' does not exist"),
             ([TASK, "--device", "gpu"], "Unknown device 'gpu'"),
             ([TASK, "--seed", "-5"], "seed must be in 0"),
@@ -375,8 +400,8 @@ class TestPlay:
         monkeypatch.setattr(ManagerBasedRLEnv, "step", observe)
         monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
         monkeypatch.setattr(AnalyticCartpoleBackend, "open_viewer", StubViewer().open)
-        argv = ["play", "Stub-Velocity", "--policy", "zero", "--command", "0.5", "-0.25", "3", *output]
-        assert main(argv) == 0
+        argv = ["play", "Stub-Velocity", "--policy", "zero", "--frontend", "torch", "--command", "0.5", "-0.25", "3"]
+        assert main([*argv, *output]) == 0
         assert commands == [[[0.5, -0.25, 3.0]] * 5] * 4
         assert "ang_vel_z 3 is beyond what the task draws, -1 .. 1" in capsys.readouterr().out
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 import warp as wp
 
-from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnvCfg, make_env
+from lab_core.envs import DirectRLEnv, DirectRLEnvCfg, ManagerBasedRLEnvCfg, choose_frontend, make_env
 from lab_core.managers import EventTermCfg, ManagerTermBase, MetricTermCfg, ObservationTermCfg
 from lab_core.signals import ConstantNoiseCfg, NoiseWithBiasCfg, UniformNoiseCfg
 from lab_core.testing import analytic_cartpole_env_cfg
@@ -324,13 +324,18 @@ def test_an_observation_with_a_memory_runs_in_torch_though_it_has_a_twin():
     env.step(torch.zeros(N, 1))
 
 
-def test_a_configuration_without_a_twin_is_refused():
+def test_a_configuration_without_a_twin_is_refused_and_runs_in_torch_by_default():
     class Other(CountingCfg):
         pass
 
     cfg = direct_cfg()
+    other = Other(**{name: getattr(cfg, name) for name in cfg.__dataclass_fields__})
     with pytest.raises(ValueError, match="Other has no Warp twin"):
-        build_env(Other(**{name: getattr(cfg, name) for name in cfg.__dataclass_fields__}))
+        build_env(other)
+    choice = choose_frontend("auto", other)
+    assert (choice.name, choice.reason) == ("torch", "not warp: the environment of Other has no Warp twin")
+    for runs in (cfg, manager_cfg(5.0)):
+        assert choose_frontend("auto", runs).name == "warp"
 
 
 def test_a_world_that_goes_non_finite_is_terminated_alone():
