@@ -7,7 +7,7 @@ import torch
 
 from lab_core.errors import LabError
 from lab_core.managers import CurriculumTermCfg, RewardTermCfg
-from lab_core.testing.cartpole import analytic_cartpole_env_cfg
+from lab_core.testing import analytic_cartpole_env_cfg
 from lab_warp.envs import build_env
 
 
