@@ -29,5 +29,6 @@ def relative_targets(
     from_pos, from_quat = target.body_pos[:, anchor], target.body_quat[:, anchor]
     turn = yaw_quat(quat_mul(anchor_quat, quat_conjugate(from_quat))).unsqueeze(1).expand_as(target.body_quat)
     to_pos = torch.cat((anchor_pos[:, :2], from_pos[:, 2:]), dim=1)
-    pos = to_pos.unsqueeze(1) + quat_apply(turn, target.body_pos - from_pos.unsqueeze(1))
+    arms = (target.body_pos - from_pos.unsqueeze(1)).to(turn.dtype)
+    pos = to_pos.unsqueeze(1) + quat_apply(turn, arms)
     return pos, quat_mul(turn, target.body_quat)
