@@ -204,7 +204,9 @@ def _add_assets(asset: ET.Element, model: MjModel, folder: Path) -> None:
         file = folder / f"hfield_{field}.bin"
         file.write_bytes(np.array([rows, columns], dtype=np.int32).tobytes() + heights.tobytes())
         size = numbers(model.hfield_size[field])
-        ET.SubElement(asset, "hfield", name=f"hfield_{field}", file=str(file), size=size)
+        text = ET.SubElement(asset, "hfield", name=f"hfield_{field}", file=str(file), size=size)
+        text.set("nrow", str(rows))
+        text.set("ncol", str(columns))
 
 
 def _set(text: ET.Element, attribute: str, value: float | np.ndarray) -> None:

@@ -92,8 +92,14 @@ class Matching:
         return _extent(self._model, geom, position, rotation)
 
     def equality_data_in_file(self, equality: int) -> np.ndarray:
-        """Returns the data of an equality, references of joints taken out: here positions count from them."""
-        return self._model.eq_data[equality]
+        """Returns the data of an equality; for two sites, which have none, where they are in their bodies."""
+        model = self._model
+        data = model.eq_data[equality].copy()
+        is_connect = model.eq_type[equality] == mujoco.mjtEq.mjEQ_CONNECT
+        if is_connect and model.eq_objtype[equality] == mujoco.mjtObj.mjOBJ_SITE:
+            sites = model.eq_obj1id[equality], model.eq_obj2id[equality]
+            data[:6] = model.site_pos[list(sites)].flatten()
+        return data
 
     def field_offset(self, mine: int, other: int) -> np.ndarray:
         """Returns where a built height field lies in the frame of the one in the file."""

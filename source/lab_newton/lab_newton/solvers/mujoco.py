@@ -14,6 +14,7 @@ from mujoco_warp import DisableBit, OverflowType
 from newton.solvers import SolverMuJoCo
 
 from lab_core.errors import ConfigError
+from lab_newton.arrays import present
 from lab_newton.config import MuJoCoSolverCfg, TerrainShape
 from lab_newton.robot_files import ImportedFile
 from lab_newton.robot_files.verification import verify
@@ -148,7 +149,20 @@ def collides_by_newton(cfg: MuJoCoSolverCfg, terrain: TerrainShape | None, sorts
     return cfg.collisions == "newton" or (cfg.collisions == "auto" and (terrain is not None or sorts))
 
 
+def _allow_margins(model: newton.Model) -> None:
+    """Lets boxes have the margins that their file gives them, by MuJoCo Warp's older search for convex shapes.
+
+    With the native one, two boxes must have none, and Newton takes the margins of all shapes away.
+    """
+    has_box = bool(np.any(present(model.shape_type).numpy() == int(newton.GeoType.BOX)))
+    margins = [model.shape_margin, getattr(model.mujoco, "pair_margin", None)]  # pyright: ignore[reportAttributeAccessIssue]
+    if has_box and any(array is not None and array.numpy().any() for array in margins):
+        model.mujoco.flag_nativeccd.fill_(0)  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_newton: bool) -> SolverMuJoCo:
+    if not by_newton:
+        _allow_margins(model)
     solver = SolverMuJoCo(
         model,
         solver=cfg.solver,
