@@ -371,6 +371,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         meant = {name: getattr(self._entities[name].cfg, "self_collision", True) for name in files}
         self.solver.check_files(files, meant)
         reports = (report_file(name, one, self._entities[name].cfg) for name, one in files.items())
+        self.resolved.update({name: self._entities[name].cfg for name in files})
         self.file_reports = tuple(report for report in reports if report is not None)
 
     def _prepare(self, builder: newton.ModelBuilder) -> None:

@@ -20,7 +20,7 @@ from lab_core.terrain import Terrain, generate_terrain
 
 if TYPE_CHECKING:
     from lab_core.kinematics import KinematicTree
-    from lab_core.scene import CameraCfg, EntityData, SceneCfg
+    from lab_core.scene import CameraCfg, EntityCfg, EntityData, SceneCfg
     from lab_core.sensors import SensorData
 
 
@@ -98,6 +98,9 @@ class PhysicsBackend(ABC):
         self.dt = cfg.dt
         self.entities = {}
         self.sensors = {}
+        self.resolved: dict[str, EntityCfg] = {}
+        """Entity name -> its configuration, with what its model file says filled in; a backend that reads files adds
+        those that ask for something of it."""
         self.non_finite = torch.zeros(num_envs, dtype=torch.bool, device=device)
         self.written = torch.zeros(num_envs, dtype=torch.bool, device=device)
         """(N,) bool, environments with authored state that the engine has not taken over yet."""

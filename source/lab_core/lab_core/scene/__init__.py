@@ -3,6 +3,7 @@
 from lab_core.scene.actuators import (
     ActuatorCfg,
     DCMotorActuatorCfg,
+    FileActuatorCfg,
     IdealPDActuatorCfg,
     LSTMActuatorCfg,
     MotorCurveCfg,
@@ -31,6 +32,7 @@ __all__ = [
     "EntityCfg",
     "EntityData",
     "EntityPhysics",
+    "FileActuatorCfg",
     "GroundCfg",
     "IdealPDActuatorCfg",
     "InitialStateCfg",

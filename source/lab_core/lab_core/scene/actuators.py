@@ -156,6 +156,22 @@ class LSTMActuatorCfg(MotorCurveCfg):
     which may contain ``$NAME`` of an environment variable, or ``package:path/inside/package``."""
 
 
+@dataclass(kw_only=True)
+class FileActuatorCfg(ActuatorCfg):
+    """The actuators of the model file's ``<actuator>`` section: motors, and position and velocity servos.
+
+    When the robot is built, the group becomes an :class:`IdealPDActuatorCfg` of the joints that the file drives and no
+    other group does, with gear, gains and ranges of the file. Targets are of the joint: effort, position or velocity,
+    not MuJoCo's control, which a gear multiplies.
+    """
+
+    joint_names: tuple[str, ...] = (".*",)
+    """Names or regular expressions of the joints; of those that they match, the ones that the file drives."""
+
+    def joint_parameters(self) -> dict[str, PerJoint]:
+        raise ConfigError("The actuators of a model file are known once a backend that reads such files built it.")
+
+
 def clip_to_motor_curve(
     effort: torch.Tensor,
     velocity: torch.Tensor,

@@ -52,7 +52,9 @@ class ArticulationCfg(EntityCfg):
     def make_entity(self, name: str, physics: EntityPhysics) -> Articulation:
         data = physics.entities[name]
         assert isinstance(data, ArticulationData), "the backend builds what the configuration says"
-        return Articulation(name, self, data, physics)
+        cfg = physics.resolved.get(name, self)
+        assert isinstance(cfg, ArticulationCfg), "what is filled in does not change the kind"
+        return Articulation(name, cfg, data, physics)
 
 
 class Articulation(Entity[ArticulationCfg, ArticulationData]):

@@ -35,16 +35,11 @@ def actuated_joints(
     return groups
 
 
-def fill_defaults(
-    name: str,
-    cfg: ArticulationCfg,
-    data: ArticulationData,
-    root_pose: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
-) -> None:
+def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:
     """Writes default state, soft limits, gains and motor limits of ``cfg`` into ``data``.
 
     The backend has filled ``joint_pos_limits`` before. Joints without an actuator get gains 0 and effort limit 0.
-    ``root_pose`` (7,) is that of the model file, position [m] and xyzw: it holds where ``cfg.init_state`` says nothing.
+    A root pose that ``cfg.init_state`` does not state is 0 here: a backend that reads model files states it before.
 
     Raises:
         UnknownNameError: a name in the configuration does not exist.
@@ -55,8 +50,8 @@ def fill_defaults(
     what = f"joint of {name!r}"
     data.default_joint_pos.copy_(torch.tensor(values_by_name(init.joint_pos, data.joint_names, what=what)))
     data.default_joint_vel.copy_(torch.tensor(values_by_name(init.joint_vel, data.joint_names, what=what)))
-    position = root_pose[:3] if init.pos is None else init.pos
-    orientation = root_pose[3:] if init.quat is None else init.quat
+    position = (0.0, 0.0, 0.0) if init.pos is None else init.pos
+    orientation = (0.0, 0.0, 0.0, 1.0) if init.quat is None else init.quat
     data.default_root_pose.copy_(torch.tensor((*position, *orientation)))
     data.default_root_vel.copy_(torch.tensor((*init.lin_vel, *init.ang_vel)))
     _fill_limits(name, cfg, data)

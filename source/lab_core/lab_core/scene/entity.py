@@ -28,6 +28,9 @@ class EntityPhysics(Protocol):
     """(N, 3) origin of each environment in the world frame [m]."""
     entities: dict[str, EntityData]
     """Entity name -> data."""
+    resolved: dict[str, EntityCfg]
+    """Entity name -> its configuration, with what its model file says filled in; those that ask for nothing of it are
+    absent."""
 
     def mark_written(self, mask: torch.Tensor) -> None:
         """Marks environments ``mask`` (N,) bool as having newly authored state."""

@@ -7,9 +7,10 @@ from typing import Any
 import newton
 import warp as wp
 
-from lab_core.scene import ArticulationCfg, ArticulationData, actuated_joints, fill_defaults
+from lab_core.scene import ArticulationCfg, ArticulationData, fill_defaults
 from lab_newton.robot_files import EntityLayout, add_articulation
-from lab_newton.robot_files.file_actuators import warn_of_idle_joints
+from lab_newton.robot_files.filled_in import fill_in
+from lab_newton.robot_files.followers import Followers
 from lab_newton.state import entity_kernels as kernels
 from lab_newton.state.entity import NewtonEntity
 from lab_warp.views import fill_struct
@@ -27,19 +28,19 @@ class NewtonArticulation(NewtonEntity[ArticulationCfg, ArticulationData]):
     def bind(self, model: newton.Model, env_origins: wp.array, state: newton.State) -> None:
         self._joint_dim = (self.num_envs, max(len(self.layout.joint_names), 1))
         self._arrays = fill_struct(kernels.ArticulationArrays, self.data)
+        self._followers = Followers.of(self.name, self.imported, self.layout.joint_names)
         self._places = self._find_places(model)
         super().bind(model, env_origins, state)
 
     def _add_to(self, world: newton.ModelBuilder) -> EntityLayout:
         self.imported = add_articulation(world, self.name, self.cfg)
-        names = self.imported.layout.joint_names
-        groups = actuated_joints(self.name, self.actuators, names)
-        warn_of_idle_joints(self.name, self.imported, {names[i] for joints in groups.values() for i in joints})
+        self.cfg = fill_in(self.name, self.cfg, self.imported)
+        self.actuators = self.cfg.actuators
         return self.imported.layout
 
     def _fill_defaults(self) -> None:
-        assert self.imported is not None, "it has been added to a builder"
-        fill_defaults(self.name, self.cfg, self.data, self.imported.root_pose)
+        fill_defaults(self.name, self.cfg, self.data)
+        self._followers.fill_defaults(self.data)
 
     def write_state(self, mask: wp.array, state: newton.State) -> None:
         wp.launch(
@@ -109,6 +110,8 @@ class NewtonArticulation(NewtonEntity[ArticulationCfg, ArticulationData]):
         places.joint_coord = wp.array(layout.joint_coord, dtype=wp.int32, device=self.device)
         places.joint_dof = wp.array(layout.joint_dof, dtype=wp.int32, device=self.device)
         places.body = wp.array(layout.body, dtype=wp.int32, device=self.device)
+        places.leader = wp.array(self._followers.leaders, dtype=wp.int32, device=self.device)
+        places.follows = wp.array(self._followers.coefficients, dtype=wp.float32, device=self.device)
         places.root_coord = layout.root_coord
         places.root_dof = layout.root_dof
         places.floating = layout.floating

@@ -21,6 +21,9 @@ class Places:
     joint_coord: wp.array[wp.int32]
     joint_dof: wp.array[wp.int32]
     body: wp.array[wp.int32]
+    # The joint that each joint follows, -1 for none, and the coefficients (J, 5) of the polynomial by which it does.
+    leader: wp.array[wp.int32]
+    follows: wp.array2d[wp.float32]
     root_coord: wp.int32
     root_dof: wp.int32
     floating: wp.bool
@@ -41,7 +44,23 @@ def write_state(
     """Buffers -> Newton, for the worlds of ``mask``. Launch over (N, max(J, 1))."""
     world, i = wp.tid()
     if mask[world]:
+        if i < places.joint_coord.shape[0]:
+            if places.leader[i] >= 0:
+                _follow(data, places, world, i)
         _write_state(data, places, world, i, joint_q, joint_qd)
+
+
+@wp.func
+def _follow(data: ArticulationArrays, places: Places, world: wp.int32, i: wp.int32):
+    """Puts a joint that follows another one where that demands, whatever was written."""
+    x = data.joint_pos[world, places.leader[i]]
+    value = 0.0
+    slope = 0.0
+    for k in range(5):  # Horner's rule, with the derivative beside it
+        slope = slope * x + value
+        value = value * x + places.follows[i, 4 - k]
+    data.joint_pos[world, i] = value
+    data.joint_vel[world, i] = slope * data.joint_vel[world, places.leader[i]]
 
 
 @wp.kernel

@@ -122,9 +122,9 @@ SIBLINGS = {
                               '<joint joint="l" coef="1"/><joint joint="r" coef="-0.5"/></fixed></tendon>'),
     "spatial_tendon": twin_arms('<tendon><spatial name="t" stiffness="50" springlength="0.3"><site site="sl"/><site '
                                 'site="sr"/></spatial></tendon>'),
-    "tendons_that_follow": twin_arms('<tendon><fixed name="t"><joint joint="l" coef="1"/></fixed><fixed name="u"><joint '
-                                     'joint="r" coef="2"/></fixed></tendon><equality><tendon tendon1="t" tendon2="u"/>'
-                                     "</equality>"),
+    "tendons_that_follow": twin_arms('<tendon><fixed name="t"><joint joint="l" coef="1"/></fixed><fixed name="u">'
+                                     '<joint joint="r" coef="2"/></fixed></tendon><equality>'
+                                     '<tendon tendon1="t" tendon2="u"/></equality>'),
     "keyframe_and_sensor": world(ARM, '<sensor><jointpos joint="j"/></sensor><keyframe><key qpos="1"/></keyframe>'),
 }  # fmt: skip
 
