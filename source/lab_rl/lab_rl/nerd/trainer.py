@@ -74,7 +74,8 @@ class Trainer:
         self._noise = torch.zeros(batch, self._context, len(known), device=device) if cfg.state_noise else None
         self._device = device
         self._scaler = torch.amp.GradScaler(device.type, enabled=cfg.precision == "fp16")
-        self._train = CapturedCall(self._train_on_batch, device, captured and self.processes.world_size == 1)
+        self._captures = captured and self.processes.world_size == 1
+        self._train = CapturedCall(self._train_on_batch, device, self._captures)
 
     def update(self) -> Tensor:
         """Makes one update and returns the loss of its batch, a scalar on the device.
@@ -165,6 +166,7 @@ class Trainer:
         groups = [{**group, **self._placed} for group in stored["param_groups"]]
         self._optimizer.load_state_dict({**stored, "param_groups": groups})
         self._scaler.load_state_dict(state["scaler"])
+        self._train = CapturedCall(self._train_on_batch, self._device, self._captures)  # the state lies elsewhere now
 
     def _draw_noise(self, shape: torch.Size) -> Tensor:
         return self._noise_scale * self.sampler.normal(shape)

@@ -282,17 +282,22 @@ def test_bad_final_observation_is_named(monkeypatch):
         runner.iterate()
 
 
-def test_failed_update_is_named(monkeypatch):
-    runner = make_runner(counting_env_cfg())
-    update = runner.alg.update
+@pytest.mark.parametrize("captured", [True, False])
+def test_failed_update_is_named(monkeypatch, captured):
+    runner = make_runner(counting_env_cfg(), captured=captured)
+    update = runner.alg.update if runner._update is None else runner._update
 
-    def broken() -> dict[str, float]:
+    def broken():
         losses = update()
         with torch.no_grad():
             runner.alg.actor.mlp[0].weight[0] = float("nan")
-        return losses | {"value": float("inf")}
+        return losses + torch.tensor([float("inf"), 0.0, 0.0]) if captured else losses | {"value": float("inf")}
 
-    monkeypatch.setattr(runner.alg, "update", broken)
+    if captured:
+        broken.rate = update.rate
+        monkeypatch.setattr(runner, "_update", broken)
+    else:
+        monkeypatch.setattr(runner.alg, "update", broken)
     with pytest.raises(NonFiniteError, match="value loss is inf; the policy has non-finite parameters"):
         runner.iterate()
 

@@ -22,6 +22,7 @@ from lab_rl.algorithms.ppo.environment import RslRlEnv
 from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, observation_tensors, rollout_tensors
 from lab_rl.algorithms.ppo.policy import PPOPolicy, build_network
 from lab_rl.algorithms.ppo.settings import rsl_rl_cfg
+from lab_rl.algorithms.ppo.update import LOSSES, PPOUpdate
 from lab_rl.algorithms.statistics import EpisodeStatistics, StepLogs
 
 
@@ -64,6 +65,7 @@ class PPORunner(Runner):
         self.alg.train_mode()
         for group in self.alg.optimizer.param_groups:
             group["fused"] = True  # one kernel per step; on a CPU it takes an eighth off the update
+        self._update = PPOUpdate(self.alg, cfg) if cfg.captured else None
         self.iteration = 0
         self.env_steps = 0
         self.episodes = EpisodeStatistics(env.num_envs, self.device)
@@ -91,8 +93,7 @@ class PPORunner(Runner):
             self.episodes.update(self._rewards, dones)
             report = self._read_rollout()
         collected = time.perf_counter()
-        losses = self.alg.update()
-        action_std = self._check_update(losses)
+        losses, action_std = self._learn()
         end = time.perf_counter()
 
         self.iteration += 1
@@ -157,23 +158,42 @@ class PPORunner(Runner):
             if not bool(tensor.isfinite().all()):
                 raise NonFiniteError(f"Iteration {self.iteration + 1}: {describe(name, tensor, self.env)}.")
 
-    def _check_update(self, losses: Mapping[str, float]) -> float:
-        """The mean standard deviation of the actions; raises when the update went wrong."""
-        bad = [f"{name} loss is {value}" for name, value in losses.items() if not math.isfinite(value)]
+    def _learn(self) -> tuple[dict[str, float], float]:
+        """Updates the networks, and returns losses by name and the mean standard deviation of the actions.
+
+        Raises:
+            NonFiniteError: the update went wrong.
+        """
+        if self._update is None:
+            return self._check_update(self.alg.update(), [])
+        means = self._update()
+        return self._check_update(dict.fromkeys(LOSSES, 0.0), [*means, self._update.rate])
+
+    def _check_update(self, losses: dict[str, float], on_device: list[torch.Tensor]) -> tuple[dict[str, float], float]:
+        """Checks losses and parameters with one copy to the host, which brings along losses and the learning rate where
+        they are ``on_device``."""
         with torch.inference_mode():
             policy = self.alg.get_policy()
             norms = [torch.nn.utils.get_total_norm(list(network.parameters())) for network in (policy, self.alg.critic)]
-            actor, critic, std = torch.stack([*norms, policy.output_std.mean()]).tolist()
+            figures = [*norms, policy.output_std.mean(), *on_device]
+            actor, critic, std, *rest = torch.stack([figure.double() for figure in figures]).tolist()
+        if rest:
+            *means, self.alg.learning_rate = rest
+            losses = dict(zip(losses, means, strict=True))
+        bad = [f"{name} loss is {value}" for name, value in losses.items() if not math.isfinite(value)]
         bad += [f"the {name} has non-finite parameters" for name, norm in (("policy", actor), ("critic", critic))
                 if not math.isfinite(norm)]  # fmt: skip
         if bad:
             raise NonFiniteError(f"Iteration {self.iteration + 1}: the update went wrong: {'; '.join(bad)}.")
-        return std
+        return losses, std
 
     def state_dict(self) -> dict[str, Any]:
         """All that decides the future of the run: networks, optimiser, environment, random generators, counters."""
+        algorithm = copy.deepcopy(self.alg.save())
+        for group in algorithm["optimizer_state_dict"]["param_groups"]:  # a file is of no device
+            group |= {"lr": self.alg.learning_rate, "capturable": False}
         return {
-            "algorithm": copy.deepcopy(self.alg.save()),
+            "algorithm": algorithm,
             "environment": self.env.state_dict(),
             "episodes": self.episodes.state_dict(),
             "random": rng_state(),
@@ -197,6 +217,8 @@ class PPORunner(Runner):
             self.alg.learning_rate = self.cfg.learning_rate
             for group in self.alg.optimizer.param_groups:
                 group["lr"] = self.cfg.learning_rate
+        if self._update is not None:
+            self._update.place()
         with torch.inference_mode():
             self.env.load_state_dict(state["environment"])
             self.episodes.load_state_dict(state["episodes"])

@@ -1,0 +1,109 @@
+"""The update of PPO on the device does what rsl-rl's own does."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from lab_core.agents import PPOCfg
+from lab_core.testing import analytic_cartpole_env_cfg
+from lab_rl.algorithms.ppo.runner import PPORunner
+
+AGENT = PPOCfg(
+    num_steps_per_env=8, actor_hidden_dims=(16, 16), critic_hidden_dims=(24,), num_mini_batches=3, max_iterations=5
+)
+
+
+def make_runner(device: str = "cpu", seed: int = 3, **changes) -> PPORunner:
+    torch.manual_seed(seed)
+    cfg = analytic_cartpole_env_cfg(num_envs=16, episode_length_s=0.2)
+    return PPORunner(cfg.build(device), dataclasses.replace(AGENT, **changes))
+
+
+def tensors(runner: PPORunner) -> list[torch.Tensor]:
+    """Networks with their statistics, and the optimiser's state."""
+    state = runner.state_dict()["algorithm"]
+    moments = [value for row in state["optimizer_state_dict"]["state"].values() for value in row.values()]
+    return [*state["actor_state_dict"].values(), *state["critic_state_dict"].values(), *moments]
+
+
+def train(iterations: int, **changes) -> tuple[list[dict[str, float]], list[torch.Tensor]]:
+    """Figures of the updates, and what they end with."""
+    runner = make_runner(**changes)
+    results = [runner.iterate().scalars for _ in range(iterations)]
+    figures = [{name: row[name] for name in row if name.startswith(("Loss/", "Policy/"))} for row in results]
+    return figures, tensors(runner)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"obs_normalization": True},
+        {"schedule": "fixed", "use_clipped_value_loss": False},
+        {"desired_kl": 1e-6, "num_mini_batches": 5},
+        {"desired_kl": 10.0, "entropy_coef": 0.1},
+    ],
+    ids=["adaptive", "normalised", "fixed", "slower", "faster"],
+)
+def test_twenty_iterations_are_those_of_rsl_rl_bit_for_bit(changes):
+    (ours, mine), (theirs, other) = (train(20, captured=captured, **changes) for captured in (True, False))
+    assert ours == theirs and len(ours[0]) == 5
+    rates = {figures["Loss/learning_rate"] for figures in ours}
+    assert (rates != {1e-3}) == (changes.get("schedule") != "fixed"), "the learning rate is not tried"
+    assert all(torch.equal(*pair) for pair in zip(mine, other, strict=True))
+
+
+def test_a_run_goes_on_with_the_other_update_bit_for_bit():
+    _, whole = train(4)
+    first = make_runner(captured=False)
+    for _ in range(2):
+        first.iterate()
+    state = first.state_dict()
+    second = make_runner(seed=8)
+    second.load_state_dict(state)
+    for _ in range(2):
+        second.iterate()
+    assert all(torch.equal(*pair) for pair in zip(tensors(second), whole, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("changes", [{}, {"obs_normalization": True}], ids=["plain", "normalised"])
+def test_graphs_learn_what_rsl_rl_does_up_to_rounding(changes):
+    (ours, _), (theirs, _) = (train(3, device="cuda:0", captured=captured, **changes) for captured in (True, False))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine == pytest.approx(other, rel=1e-2, abs=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_an_update_on_a_gpu_never_waits_for_it():
+    runner = make_runner("cuda:0", obs_normalization=True)
+    for _ in range(2):  # the graph is captured
+        runner.iterate()
+    with torch.inference_mode():
+        runner._collect()
+        runner.alg.compute_returns(runner.adapter.get_observations())
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        runner._update()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_state_that_is_loaded_is_the_one_that_graphs_go_on_with():
+    runner, other = make_runner("cuda:0"), make_runner("cuda:0", seed=9)
+    for each in (runner, other):
+        for _ in range(2):
+            each.iterate()
+    state = runner.state_dict()
+    runner.iterate()
+    other.load_state_dict(state)
+    other.iterate()
+    for mine, same in zip(tensors(other), tensors(runner), strict=True):
+        torch.testing.assert_close(mine, same, rtol=1e-3, atol=1e-4)
