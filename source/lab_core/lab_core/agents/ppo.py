@@ -65,5 +65,5 @@ class PPOCfg(AgentCfg):
     max_grad_norm: float = 1.0
     """Longer gradients are scaled down to this norm."""
     captured: bool = True
-    """Update without waiting for the device, on a GPU by CUDA graphs; False: by rsl-rl's own code, which does the same,
-    and on a CPU bit for bit."""
+    """Act and update without waiting for the device, on a GPU by CUDA graphs; False: by rsl-rl's own code, which does
+    the same, and on a CPU bit for bit."""

@@ -138,7 +138,7 @@ def test_final_observations_are_required_unless_the_horizon_is_finite():
 def test_looking_at_final_observations_disturbs_neither_normaliser_nor_memory():
     from rsl_rl.models import RNNModel
 
-    runner = make_runner(counting_env_cfg(max_length=1), obs_normalization=True)
+    runner = make_runner(counting_env_cfg(max_length=1), obs_normalization=True, captured=False)
     critic = RNNModel(
         runner.adapter.get_observations(), {"critic": ["policy"]}, "critic", 1, hidden_dims=[4], rnn_hidden_dim=3
     )
@@ -147,7 +147,7 @@ def test_looking_at_final_observations_disturbs_neither_normaliser_nor_memory():
         critic(runner.adapter.get_observations())
         runner.alg.critic = critic
         before = [tensor.clone() for tensor in critic.get_hidden_state()]
-        first, second = (runner._value_of_time_outs(extras) for _ in range(2))
+        first, second = (runner._rollout._value_of_time_outs(extras) for _ in range(2))
     assert all(torch.equal(*pair) for pair in zip(before, critic.get_hidden_state(), strict=True))
     assert torch.equal(first, second)
     assert runner.alg.actor.obs_normalizer.count == 0

@@ -21,6 +21,7 @@ from lab_rl.algorithms.base import Iteration, Runner
 from lab_rl.algorithms.ppo.environment import RslRlEnv
 from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, observation_tensors, rollout_tensors
 from lab_rl.algorithms.ppo.policy import PPOPolicy, build_network
+from lab_rl.algorithms.ppo.rollout import CapturedRollout, RslRlRollout
 from lab_rl.algorithms.ppo.settings import rsl_rl_cfg
 from lab_rl.algorithms.ppo.update import LOSSES, PPOUpdate
 from lab_rl.algorithms.statistics import EpisodeStatistics, StepLogs
@@ -65,6 +66,8 @@ class PPORunner(Runner):
         self.alg.train_mode()
         for group in self.alg.optimizer.param_groups:
             group["fused"] = True  # one kernel per step; on a CPU it takes an eighth off the update
+        make_rollout = CapturedRollout if cfg.captured else RslRlRollout
+        self._rollout = make_rollout(self.alg, cfg, self.bootstraps)
         self._update = PPOUpdate(self.alg, cfg) if cfg.captured else None
         self.iteration = 0
         self.env_steps = 0
@@ -88,7 +91,6 @@ class PPORunner(Runner):
         start = time.perf_counter()
         with torch.inference_mode():
             self._collect()
-            self.alg.compute_returns(self.adapter.get_observations())
             dones = self.alg.storage.dones.squeeze(-1).bool()
             self.episodes.update(self._rewards, dones)
             report = self._read_rollout()
@@ -116,7 +118,7 @@ class PPORunner(Runner):
     def _collect(self) -> None:
         observations = self.adapter.get_observations()
         for step in range(self.cfg.num_steps_per_env):
-            actions = self.alg.act(observations)
+            actions = self._rollout.act(step, observations)
             try:
                 observations, rewards, dones, extras = self.adapter.step(actions)
             except LabError:
@@ -125,20 +127,9 @@ class PPORunner(Runner):
                 self._raise_for_non_finite([*observation_tensors(observations.unsqueeze(0)), action])
                 raise
             self._rewards[step].copy_(rewards)
-            if self.bootstraps:
-                rewards = rewards + self._value_of_time_outs(extras)
-            # Without "time_outs", so that rsl-rl does not add the value of the observation before the step.
-            self.alg.process_env_step(observations, rewards, dones, {})
+            self._rollout.store(step, observations, rewards, dones, extras)
             self._logs.add(extras["log"], extras["reset_count"])
-
-    def _value_of_time_outs(self, extras: Mapping[str, Any]) -> torch.Tensor:
-        """gamma V(final_obs) (N,) where the step ended in a time-out, 0 elsewhere."""
-        critic = self.alg.critic
-        memory = critic.get_hidden_state()
-        values = critic(extras["final_obs"]).squeeze(-1)
-        critic.reset(hidden_state=memory)
-        # where(): the value of an environment that goes on must not matter, not even when it is NaN
-        return torch.where(extras["time_outs"], self.cfg.gamma * values, 0.0)
+        self._rollout.finish(observations)
 
     def _read_rollout(self) -> dict[str, float]:
         """Logs by name, from one copy to the host; raises when something collected is not finite."""
