@@ -59,7 +59,7 @@ def replay_recorder_cfg(robot: str, command: str, num_steps: int, memory_gib: fl
             "action": RecorderTermCfg(func=actions, phase="pre_step"),
             "targets": RecorderTermCfg(func=targets, phase="pre_physics"),
             "reference": RecorderTermCfg(func=reference, phase="pre_step", params={"command": command}),
-            "end": RecorderTermCfg(func=robot_state, phase="post_step", params=where),
+            "end": RecorderTermCfg(func=robot_state, phase="post_physics", params=where),
             "ends": RecorderTermCfg(func=ends, phase="post_step"),
         },
         retention=RetentionCfg(max_episode_length=num_steps, on_overflow="drop_oldest", memory_limit_gib=memory_gib),

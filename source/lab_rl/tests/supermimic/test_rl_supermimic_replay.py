@@ -74,6 +74,16 @@ def test_windows_hold_steps_that_follow_each_other_and_nothing_else(cart_cfg):
     assert jumps > 50
 
 
+def test_a_push_after_a_step_is_no_part_of_it(cart_cfg):
+    cfg = cart_cfg(16)
+    cfg.events["push"] = EventTermCfg(func=push, mode="interval", interval_range_s=(0.001, 0.001))
+    env, replay = make(cfg)
+    run(env, replay, 60)
+    batch = WindowBatch(replay, 8, 200)
+    replay.draw_windows(batch, failures=0.0, newest=0.0)
+    assert batch.valid[0].all() and not batch.valid[1:].any()
+
+
 def test_the_newest_share_ends_among_the_newest_steps(cart_cfg):
     env, replay = make(cart_cfg(16))
     log = run(env, replay, 200)
