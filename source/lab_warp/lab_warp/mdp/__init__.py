@@ -2,6 +2,7 @@
 
 from lab_warp.mdp import (
     actions,
+    commands_clip,
     commands_null,
     commands_velocity,
     contacts,
@@ -13,10 +14,13 @@ from lab_warp.mdp import (
     rewards,
     terminations,
 )
+from lab_warp.mdp.commands_clip import ClipCommandWarp
 from lab_warp.mdp.events import reset_joints_by_offset
 
 __all__ = [
+    "ClipCommandWarp",
     "actions",
+    "commands_clip",
     "commands_null",
     "commands_velocity",
     "contacts",
