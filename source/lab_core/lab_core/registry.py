@@ -46,6 +46,9 @@ class TaskSpec:
     dynamics_cfg: str | Callable[[], Any] | None = None
     """A function that makes fresh settings of how a model of its dynamics is fitted."""
 
+    evaluator: str | Callable[[], Any] | None = None
+    """A class without arguments, a :class:`lab_core.rollouts.Evaluator`: what the task measures of policies."""
+
     def make_env_cfg(self, play: bool = False) -> Any:
         """A fresh environment config. Raises ``PluginError`` if its function cannot be imported."""
         return _resolve(self.env_cfg, f"environment config of task {self.id!r}")(play=play)
@@ -64,6 +67,12 @@ class TaskSpec:
         if self.dynamics_cfg is None:
             raise ConfigError(f"task {self.id!r} has no settings for a fit of its dynamics")
         return _resolve(self.dynamics_cfg, f"dynamics config of task {self.id!r}")()
+
+    def make_evaluator(self) -> Any:
+        """What measures policies of it. Raises ``ConfigError`` when there is none."""
+        if self.evaluator is None:
+            raise ConfigError(f"task {self.id!r} does not say how policies are evaluated")
+        return _resolve(self.evaluator, f"evaluator of task {self.id!r}")()
 
     def demo_path(self) -> Path:
         """The file of the policy that comes with the task. Raises ``ConfigError`` when none does."""

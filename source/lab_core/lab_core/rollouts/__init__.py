@@ -2,6 +2,7 @@
 
 from lab_core.rollouts.benchmark import BenchmarkError, StepTiming, synchronize, time_step
 from lab_core.rollouts.collect import EpisodeQuota, collect_episodes
+from lab_core.rollouts.evaluation import Evaluation, Evaluator
 from lab_core.rollouts.policies import Policy, find_policy, make_policy
 from lab_core.rollouts.replay import ReplayReport, build_replay_env, replay_episodes
 from lab_core.rollouts.step_graphs import describe_step, step_graphs
@@ -10,6 +11,8 @@ from lab_core.rollouts.video import VideoRecorder
 __all__ = [
     "BenchmarkError",
     "EpisodeQuota",
+    "Evaluation",
+    "Evaluator",
     "Policy",
     "ReplayReport",
     "StepTiming",

@@ -83,6 +83,11 @@ class RunFolder:
         """The checkpoint with the highest number, or None."""
         return max(self._numbered_checkpoints(), key=lambda path: int(path.stem), default=None)
 
+    def checkpoints_until(self, last: Path) -> list[Path]:
+        """Returns the checkpoints up to ``last``, the oldest first."""
+        found = sorted(self._numbered_checkpoints(), key=lambda path: int(path.stem))
+        return [path for path in found if int(path.stem) <= int(last.stem)]
+
     def set_aside_checkpoints(self, after: int) -> list[Path]:
         """Renames checkpoints beyond iteration ``after`` to ``<iteration>.pt.superseded``, so that none is the latest.
 

@@ -6,5 +6,6 @@ G1 = TaskSpec(
     id="Lab-Tracking-G1",
     env_cfg="lab_tasks.tracking.g1:g1_env_cfg",
     agents={"ppo": "lab_tasks.tracking.agents:g1_ppo_cfg"},
+    evaluator="lab_tasks.tracking.evaluation:MotionEvaluator",
     description="Follow recorded motions with the whole body of a Unitree G1.",
 )

@@ -25,6 +25,7 @@ def reset_to_motion(
     velocity_range: Ranges,
     joint_position_range: tuple[float, float],
     from_first_frame: bool = False,
+    clips_in_turn: bool = False,
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     """Draws a clip and a frame from the command's sampler and puts the robot there, moved by uniform draws.
@@ -37,12 +38,15 @@ def reset_to_motion(
         velocity_range: Likewise of its velocity [m/s, rad/s].
         joint_position_range: Of every joint [rad]; positions are clamped to the soft limits, velocities are exact.
         from_first_frame: Begin every clip at its beginning.
+        clips_in_turn: Environment i always plays clip i modulo their number.
         asset_cfg: The robot.
     """
     check_range(joint_position_range, "joint_position_range")
     command = motion_command(env, command_name)
     assert isinstance(command, MotionCommand)
     clip, frame = command.sampler.draw(env.generator, env.num_envs)
+    if clips_in_turn:
+        clip = torch.arange(env.num_envs, device=env.device) % len(command.clip_names)
     command.start_at(mask, clip, 0 if from_first_frame else frame)
     target, entity = command.target, env.scene[asset_cfg.name]
     data = entity.data
