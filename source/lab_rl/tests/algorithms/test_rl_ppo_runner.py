@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, replace
 
 import pytest
@@ -160,6 +161,20 @@ def test_iteration_reports_episodes_and_logs():
     assert first.scalars["Train/episodes"] == 4 and first.scalars["Metrics/resets"] == 4
     assert {"Loss/value", "Loss/surrogate", "Loss/entropy", "Policy/mean_std", "Perf/total_fps"} <= first.scalars.keys()
     assert all(math.isfinite(value) for value in first.scalars.values())
+
+
+def test_an_iteration_is_its_parts_and_waiting_lies_within_them(monkeypatch):
+    """Also reading the health of the physics, which waits for the device, is part of the iteration."""
+    runner = make_runner(counting_env_cfg())
+    health = runner.env.health
+    monkeypatch.setattr(runner.env, "health", lambda: time.sleep(0.2) or health())
+    began = time.perf_counter()
+    iteration = runner.iterate()
+    whole, scalars = time.perf_counter() - began, iteration.scalars
+    parts = scalars["Perf/collection_time"] + scalars["Perf/learning_time"]
+    assert parts == pytest.approx(whole, abs=0.05)
+    assert iteration.steps_per_second == scalars["Perf/total_fps"] == pytest.approx(16 / parts)
+    assert 0.2 <= scalars["Perf/waiting_time"] < parts
 
 
 def test_no_episode_ended_yet():

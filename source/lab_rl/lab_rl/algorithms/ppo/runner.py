@@ -6,7 +6,6 @@ import contextlib
 import copy
 import io
 import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from lab_core.envs import RLEnv
 from lab_core.errors import ConfigError, LabError
 from lab_core.seeding import rng_state, set_rng_state
 from lab_rl.algorithms.base import Iteration, Runner
+from lab_rl.algorithms.clock import IterationClock
 from lab_rl.algorithms.ppo.environment import RslRlEnv
 from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, observation_tensors, rollout_tensors
 from lab_rl.algorithms.ppo.policy import PPOPolicy, build_network
@@ -88,32 +88,35 @@ class PPORunner(Runner):
             NonFiniteError: A value is NaN or infinite. Bad observations, rewards, actions and values are found before
                 the update, so that the networks are still those of the iteration before.
         """
-        start = time.perf_counter()
+        clock = IterationClock(self.device)
         with torch.inference_mode():
             self._collect()
             dones = self.alg.storage.dones.squeeze(-1).bool()
             self.episodes.update(self._rewards, dones)
-            report = self._read_rollout()
-        collected = time.perf_counter()
-        losses, action_std = self._learn()
-        end = time.perf_counter()
+            with clock.waiting():
+                report = self._read_rollout()
+        clock.end("collection")
+        updated = self._learn()
+        with clock.waiting():
+            losses, action_std = self._check_update(*updated)
+            health = self.env.health()
+        clock.end("learning")
 
         self.iteration += 1
         steps = self._rewards.numel()
         self.env_steps += steps
-        health = self.env.health()
+        rate = steps / clock.seconds
         reward, length = (None if math.isnan(report[name]) else report[name] for name in ("Train/mean_reward", _LENGTH))
         scalars = {name: value for name, value in report.items() if not math.isnan(value)}
         scalars |= {f"Loss/{name}": value for name, value in losses.items()}
         scalars |= {
             "Loss/learning_rate": self.alg.learning_rate,
             "Policy/mean_std": action_std,
-            "Perf/total_fps": steps / (end - start),
-            "Perf/collection_time": collected - start,
-            "Perf/learning_time": end - collected,
+            "Perf/total_fps": rate,
+            **clock.scalars(),
             "Physics/non_finite_envs": float(health.non_finite_envs),
         }
-        return Iteration(self.iteration, self.env_steps, steps / (end - start), reward, length, scalars, health)
+        return Iteration(self.iteration, self.env_steps, rate, reward, length, scalars, health)
 
     def _collect(self) -> None:
         observations = self.adapter.get_observations()
@@ -149,20 +152,21 @@ class PPORunner(Runner):
             if not bool(tensor.isfinite().all()):
                 raise NonFiniteError(f"Iteration {self.iteration + 1}: {describe(name, tensor, self.env)}.")
 
-    def _learn(self) -> tuple[dict[str, float], float]:
-        """Updates the networks, and returns losses by name and the mean standard deviation of the actions.
+    def _learn(self) -> tuple[dict[str, float], list[torch.Tensor]]:
+        """Updates the networks, and returns losses by name; where they are still on the device, their names, and on
+        the device their values and the learning rate."""
+        if self._update is None:
+            return self.alg.update(), []
+        means = self._update()
+        return dict.fromkeys(LOSSES, 0.0), [*means, self._update.rate]
+
+    def _check_update(self, losses: dict[str, float], on_device: list[torch.Tensor]) -> tuple[dict[str, float], float]:
+        """Checks losses and parameters with one copy to the host, which brings along losses and the learning rate where
+        they are ``on_device``. Returns losses by name and the mean standard deviation of the actions.
 
         Raises:
             NonFiniteError: the update went wrong.
         """
-        if self._update is None:
-            return self._check_update(self.alg.update(), [])
-        means = self._update()
-        return self._check_update(dict.fromkeys(LOSSES, 0.0), [*means, self._update.rate])
-
-    def _check_update(self, losses: dict[str, float], on_device: list[torch.Tensor]) -> tuple[dict[str, float], float]:
-        """Checks losses and parameters with one copy to the host, which brings along losses and the learning rate where
-        they are ``on_device``."""
         with torch.inference_mode():
             policy = self.alg.get_policy()
             norms = [torch.nn.utils.get_total_norm(list(network.parameters())) for network in (policy, self.alg.critic)]
