@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +110,35 @@ def test_a_model_that_does_not_know_what_it_learned_is_refused(tmp_path, rover_l
     layout = replace(rover_layout, continuous=(False, False, False))
     save_model(tmp_path / "rover.nerd", make_model(layout), {})
     with pytest.raises(ConfigError, match="does not say what physics it learned"):
+        build()
+
+
+@pytest.mark.parametrize(
+    "field, learned",
+    [
+        ("robot.robot.bodies.arm.flags", 99),
+        ("robot.robot.joints.shoulder.kind", "PRISMATIC"),
+        ("robot.robot.joints.shoulder.velocity_limit", 3.0),
+        ("robot.robot.joints.shoulder.limit_stiffness", 1.0),
+        ("collision.contact_gap", 0.5),
+        ("collision.ground", "terrain"),
+        ("timing.dt", 0.01),
+        ("timing.substeps", 2),
+        ("forces.gravity", [0.0, 0.0, -3.7]),
+    ],
+)
+def test_every_other_field_counts_too(tmp_path, rover, rover_layout, make_model, build, device, field, learned):
+    """A fingerprint that was learned with another value, where a file of the robot cannot say it."""
+    fingerprint = rover.fingerprint()
+    *path, leaf = field.split(".")
+    part: dict = fingerprint
+    for name in path:
+        part = part[name]
+    assert part[leaf] != learned
+    part[leaf] = learned
+    layout = replace(rover_layout, continuous=(False, False, False))
+    save_model(tmp_path / "rover.nerd", make_model(layout), fingerprint)
+    with pytest.raises(ConfigError, match=f"'rover.nerd' learned other physics: {re.escape(field)}"):
         build()
 
 

@@ -252,6 +252,33 @@ def test_changed_properties_and_forces_are_refused(make_learned, device):
         backend.solver.measure_contacts()
 
 
+def test_a_wrench_is_refused_and_not_felt(make_learned, device):
+    backend = make_learned()
+    assert backend.ignored_buffers == {"body_wrench_w"}  # events that write it are refused by name
+    fresh = backend.state_dict()
+    undisturbed = drive(backend, 3)
+    backend.load_state_dict(fresh)
+    backend.entities["robot"].body_wrench_w[1] = 5.0
+    for one, two in zip(drive(backend, 3), undisturbed, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+    message = "body_wrench_w was written in 1 of 3 environments, first in 1. The solver, NeRD VectorNeRD.nerd, feels no"
+    with pytest.raises(LabError, match=message):
+        backend.health()
+
+
+def test_how_physics_steps_are_grouped_does_not_matter(make_learned, device):
+    """What was learned is a physics step: a decimation is no part of it."""
+    single, grouped = make_learned(), make_learned()
+    for backend in (single, grouped):
+        backend.entities["robot"].joint_effort_target.fill_(1.0)
+    for _ in range(2):
+        for _ in range(4):
+            single.step(1)
+        grouped.step(4)
+        for one, two in zip(states(single), states(grouped), strict=True):
+            assert torch.equal(one, two)
+
+
 def test_drives_inside_the_solver_are_refused_by_joint(cart_pole, make_file, cart_pole_layout, device):
     model = cart_pole._model
     gains = model.joint_target_kd.numpy()
