@@ -64,6 +64,6 @@ class PPOCfg(AgentCfg):
     """Hold the change of values in an update within ``clip_param``."""
     max_grad_norm: float = 1.0
     """Longer gradients are scaled down to this norm."""
-    captured: bool = True
+    captured: bool = False
     """Act and update without waiting for the device, on a GPU by CUDA graphs; False: by rsl-rl's own code, which does
     the same, and on a CPU bit for bit."""

@@ -12,7 +12,12 @@ from lab_core.testing import analytic_cartpole_env_cfg
 from lab_rl.algorithms.ppo.runner import PPORunner
 
 AGENT = PPOCfg(
-    num_steps_per_env=8, actor_hidden_dims=(16, 16), critic_hidden_dims=(24,), num_mini_batches=3, max_iterations=5
+    num_steps_per_env=8,
+    actor_hidden_dims=(16, 16),
+    critic_hidden_dims=(24,),
+    num_mini_batches=3,
+    max_iterations=5,
+    captured=True,
 )
 
 
@@ -73,9 +78,11 @@ def test_a_run_goes_on_with_the_other_update_bit_for_bit():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("changes", [{}, {"obs_normalization": True}], ids=["plain", "normalised"])
 def test_graphs_learn_what_rsl_rl_does_up_to_rounding(changes):
-    (ours, _), (theirs, _) = (train(3, device="cuda:0", captured=captured, **changes) for captured in (True, False))
+    """At a fixed rate: rounding may decide otherwise where it adapts."""
+    changes = {"schedule": "fixed", **changes}
+    (ours, _), (theirs, _) = (train(5, device="cuda:0", captured=captured, **changes) for captured in (True, False))
     for mine, other in zip(ours, theirs, strict=True):
-        assert mine == pytest.approx(other, rel=1e-2, abs=1e-3)
+        assert mine == pytest.approx(other, rel=1e-2, abs=2e-3)
 
 
 @pytest.mark.gpu

@@ -134,11 +134,16 @@ class PPOUpdate:
 
 
 def _update_normalizer(network: MLPModel, observations: Any) -> None:
-    """Lets a network's statistics take in observations, in the memory that graphs know."""
+    """Lets a network's statistics take in observations, in the memory that graphs know, without waiting for the device:
+    the update of mean and variance by a batch of Chan, Golub and LeVeque (1983)."""
     if not network.obs_normalization:
         return
-    normalizer: Any = network.obs_normalizer
-    known = normalizer._std  # it is replaced, not written
-    network.update_normalization(observations)
-    known.copy_(normalizer._std)
-    normalizer._std = known
+    known: Any = network.obs_normalizer
+    batch = torch.cat([observations[group] for group in network.obs_groups], dim=-1)
+    variance, mean = batch.var(dim=0, unbiased=False, keepdim=True), batch.mean(dim=0, keepdim=True)
+    known.count += len(batch)
+    share = len(batch) / known.count
+    moved = mean - known._mean
+    known._mean += share * moved
+    known._var += share * (variance - known._var + moved * (mean - known._mean))
+    known._std.copy_(known._var.sqrt())
