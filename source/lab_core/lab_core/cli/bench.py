@@ -14,6 +14,7 @@ from lab_core.errors import LabError
 from lab_core.registry import get_task
 
 if TYPE_CHECKING:
+    from lab_core.envs import RLEnv
     from lab_core.rollouts import StepTiming
 
 
@@ -25,6 +26,10 @@ class BenchOptions(EnvironmentOptions):
     """Steps to time."""
     action_std: float = 0.5
     """Standard deviation of the actions, which are normal around zero."""
+    train: bool = False
+    """Time iterations of learning with the task's first agent instead of steps, and where their time goes."""
+    iterations: int = 20
+    """Iterations to time, with --train."""
     json: Path | None = None
     """File for the result and the versions of all that decides it."""
 
@@ -36,18 +41,27 @@ class BenchArguments(BenchOptions):
     env: Any
 
 
+@dataclass(kw_only=True)
+class LearningBenchArguments(BenchArguments):
+    """All options of ``lab bench --train``."""
+
+    agent: Any
+
+
 def main(argv: list[str]) -> int:
-    """Time a task's step, its physics and every other stage under random actions."""
+    """Time a task's step, its physics and every other stage under random actions, or iterations of learning."""
     task, arguments = split_subject(with_dashes(argv), BenchOptions)
     if task is None:
         parse(BenchOptions(), arguments, prog="lab bench TASK", description=_description("TASK"))
         raise LabError("Which task? Give its id, as in `lab bench Lab-Cartpole`; `lab list` shows all.")
-    cfg = get_task(task).make_env_cfg()
-    args = parse(BenchArguments(env=cfg), arguments, prog=f"lab bench {task}", description=_description(task))
-    check_counts(args, "steps", "num_envs")
+    spec = get_task(task)
+    cfg = spec.make_env_cfg()
+    learns = "--train" in arguments
+    form = LearningBenchArguments(env=cfg, agent=spec.make_agent_cfg()) if learns else BenchArguments(env=cfg)
+    args = parse(form, arguments, prog=f"lab bench {task}", description=_description(task))
+    check_counts(args, "steps", "num_envs", "iterations")
 
     from lab_core.envs import check_frontend, choose_frontend, make_env
-    from lab_core.rollouts import time_step
 
     check_frontend(args.frontend)
     device = resolve_device(args.device)
@@ -58,13 +72,19 @@ def main(argv: list[str]) -> int:
     args.frontend = choose_frontend(args.frontend, args.env).name
     env = make_env(args.env, device, args.frontend)
     try:
-        timing = time_step(env, args.steps, args.action_std)
-        print(f"{task}: {env.num_envs} environments, {args.frontend} front end, {env.physics.description}\n")
+        title = f"{task}: {env.num_envs} environments, {args.frontend} front end, {env.physics.description}\n"
+        if isinstance(args, LearningBenchArguments):
+            measured = _time_learning(env, args, title)
+        else:
+            measured = _time_step(env, args, title)
+        result = {**_conditions(task, args, str(device), env.num_envs), **measured}
     finally:
         env.close()
-    _show(timing)
     if args.json is not None:
-        result = _result(task, args, str(device), timing)
+        from lab_core.versions import versions
+
+        result["versions"] = versions()
+        del result["versions"]["command"]  # it names folders of the machine
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(result, indent=2) + "\n")
     return 0
@@ -91,18 +111,13 @@ def _show(timing: StepTiming) -> None:
     print_table(("what", "value"), rows)
 
 
-def _result(task: str, args: BenchArguments, device: str, timing: StepTiming) -> dict[str, Any]:
-    import torch
+def _time_step(env: RLEnv, args: BenchArguments, title: str) -> dict[str, Any]:
+    from lab_core.rollouts import time_step
 
-    from lab_core.versions import versions
-
-    found = versions()
-    del found["command"]  # it names folders of the machine
+    timing = time_step(env, args.steps, args.action_std)
+    print(title)
+    _show(timing)
     return {
-        "task": task,
-        "frontend": args.frontend,
-        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
-        "num_envs": timing.num_envs,
         "steps": timing.steps,
         "action_std": args.action_std,
         "env_step_ms": round(timing.env_step_ms, 4),
@@ -117,7 +132,42 @@ def _result(task: str, args: BenchArguments, device: str, timing: StepTiming) ->
         "resets": timing.resets,
         "overflows": {},
         "non_finite_envs": 0,
-        "versions": found,
+    }
+
+
+def _time_learning(env: RLEnv, args: LearningBenchArguments, title: str) -> dict[str, Any]:
+    from lab_core.rollouts import make_learner, time_learning
+
+    timing = time_learning(env, make_learner(env, args.agent), args.iterations)
+    print(title)
+    whole = timing.iteration_ms
+    parts = [(part, f"{ms:.2f}", f"{ms / whole:.1%}") for part, ms in timing.parts_ms.items()]
+    print_table(("part of an iteration", "ms", "share"), [*parts, ("whole iteration", f"{whole:.2f}", "")])
+    print()
+    rows = [
+        ("environment steps per second, with learning", f"{timing.env_steps_per_s:,.0f}"),
+        ("algorithm", args.agent.algorithm),
+        ("iterations", f"{timing.iterations}"),
+    ]
+    print_table(("what", "value"), rows)
+    return {
+        "algorithm": args.agent.algorithm,
+        "iterations": timing.iterations,
+        "iteration_ms": round(whole, 3),
+        "parts_ms": {part: round(ms, 3) for part, ms in timing.parts_ms.items()},
+        "env_steps_per_s_with_learning": round(timing.env_steps_per_s),
+    }
+
+
+def _conditions(task: str, args: BenchArguments, device: str, num_envs: int) -> dict[str, Any]:
+    """What was timed and where."""
+    import torch
+
+    return {
+        "task": task,
+        "frontend": args.frontend,
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
+        "num_envs": num_envs,
     }
 
 

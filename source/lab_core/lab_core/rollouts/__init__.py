@@ -3,6 +3,7 @@
 from lab_core.rollouts.benchmark import BenchmarkError, StepTiming, synchronize, time_step
 from lab_core.rollouts.collect import EpisodeQuota, collect_episodes
 from lab_core.rollouts.evaluation import Evaluation, Evaluator
+from lab_core.rollouts.learning_benchmark import LearningTiming, make_learner, time_learning
 from lab_core.rollouts.policies import Policy, find_policy, make_policy
 from lab_core.rollouts.replay import ReplayReport, build_replay_env, replay_episodes
 from lab_core.rollouts.step_graphs import describe_step, step_graphs
@@ -13,6 +14,7 @@ __all__ = [
     "EpisodeQuota",
     "Evaluation",
     "Evaluator",
+    "LearningTiming",
     "Policy",
     "ReplayReport",
     "StepTiming",
@@ -21,9 +23,11 @@ __all__ = [
     "collect_episodes",
     "describe_step",
     "find_policy",
+    "make_learner",
     "make_policy",
     "replay_episodes",
     "step_graphs",
     "synchronize",
+    "time_learning",
     "time_step",
 ]

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import math
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from lab_core import mdp
+from lab_core.agents import AgentCfg
 from lab_core.cli import main
 from lab_core.envs import ManagerBasedRLEnv
+from lab_core.errors import LabError
 from lab_core.managers import EventTermCfg, SceneEntityCfg
 from lab_core.physics import HealthReport
 from lab_core.recorder import RecorderCfg
 from lab_core.recorder.presets import task_terms
 from lab_core.registry import TaskSpec, register_task
+from lab_core.rollouts import make_learner, time_learning
 from lab_core.rollouts.benchmark import BenchmarkError, StageClock, time_step
 from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
@@ -220,6 +224,36 @@ def test_the_command_draws_actions_as_wide_as_told(monkeypatch, capsys):
         seen.clear()
         assert main([*argv, width]) == 0
         assert torch.stack(seen[-50:]).std().item() == pytest.approx(float(width), rel=0.1)
+
+
+def test_learning_is_split_into_the_parts_that_the_algorithm_names(watch):
+    class Learner:
+        """Each iteration: 3 s, and 64 steps more."""
+
+        steps = 0
+
+        def iterate(self):
+            watch.now += 3.0
+            self.steps += 64
+            scalars = {"Perf/collection_time": 2.0, "Perf/world_model_time": 1.0, "Perf/total_fps": 21.0, "Loss/a": 9.0}
+            return SimpleNamespace(env_steps=self.steps, scalars=scalars)
+
+    timing = time_learning(env_cfg().build(), Learner(), iterations=4)
+    assert (timing.iterations, timing.iteration_ms) == (4, 3000.0)
+    assert timing.parts_ms == {"collection": 2000.0, "world model": 1000.0}
+    assert timing.env_steps_per_s == pytest.approx(64 / 3.0)
+
+
+def test_learning_with_an_algorithm_that_nobody_brings_is_refused():
+    agent = AgentCfg()
+    agent.algorithm = "pppo"
+    with pytest.raises(LabError, match="unknown algorithm 'pppo'"):
+        make_learner(env_cfg().build(), agent)
+
+
+def test_timing_the_learning_of_a_task_without_an_agent_is_refused(capsys):
+    assert main(["bench", TASK, "--train", "--device", "cpu"]) == 1
+    assert f"task '{TASK}' has no agent config" in capsys.readouterr().err
 
 
 def test_the_command_takes_fields_of_the_environment(capsys):

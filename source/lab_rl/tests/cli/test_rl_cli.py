@@ -124,6 +124,27 @@ def fails(capsys, *argv: str) -> str:
     return " ".join((captured.err + captured.out).split())
 
 
+class TestBench:
+    def test_learning_is_timed_with_its_parts(self, tmp_path, capsys):
+        path = tmp_path / "learning.json"
+        argv = ["bench", TASK, "--train", "--iterations", "2", "--device", "cpu", "--json", str(path)]
+        assert main([*argv, "--num-envs", "6", "--agent.num-steps-per-env", "8"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        for start in (
+            "collection ",
+            "learning ",
+            "waiting ",
+            "whole iteration ",
+            "environment steps per second, with l",
+        ):
+            assert any(line.startswith(start) for line in lines), start
+        result = json.loads(path.read_text())
+        assert (result["task"], result["algorithm"], result["num_envs"], result["iterations"]) == (TASK, "ppo", 6, 2)
+        parts = result["parts_ms"]
+        assert parts["collection"] + parts["learning"] == pytest.approx(result["iteration_ms"], rel=0.2)
+        assert result["env_steps_per_s_with_learning"] == pytest.approx(48 / result["iteration_ms"] * 1e3, rel=0.01)
+
+
 class TestTrain:
     def test_short_options_reach_the_configuration(self, logs):
         argv = ["train", TASK, "--num-envs", "3", "--seed", "7", "--max-iterations", "1", "--name", "mine"]
