@@ -152,7 +152,9 @@ def _wrenches(model: NeRDModel, steps: PhysicsSteps, teacher: Teacher, args: Eva
     from lab_rl.nerd.wrenches import friction_of, measure_wrenches
 
     why = teacher.no_masses
-    if teacher.layout.floating and teacher.search is None:
+    if not teacher.layout.floating:
+        why = "A fixed robot that touches nothing has those of its states and efforts, whatever is predicted."
+    elif teacher.search is None:
         why = "The recordings hold no contacts, and a robot with a free root is held by them."
     if why or teacher.robot is None:
         return ["", "## Wrenches in the joints that the motion implies", "", f"None: {why}"]
