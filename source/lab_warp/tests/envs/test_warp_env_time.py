@@ -10,7 +10,7 @@ import torch
 from lab_core import mdp
 from lab_core.envs import ManagerBasedRLEnvCfg, RLEnv, make_env
 from lab_core.managers import EventTermCfg, ObservationTermCfg, SceneEntityCfg
-from lab_core.testing.clips import CartClipCommandCfg, clip_cartpole_env_cfg
+from lab_core.testing import CartClipCommandCfg, clip_cartpole_env_cfg
 
 N, DT, STEPS = 4, 1 / 60, 6
 FRONTENDS = pytest.mark.parametrize("frontend", ["torch", "warp"])

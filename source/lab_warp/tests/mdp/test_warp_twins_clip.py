@@ -10,7 +10,7 @@ import warp as wp
 
 from lab_core.envs import make_env
 from lab_core.mdp import ClipReference
-from lab_core.testing.clips import CartClipCommand, CartClipCommandCfg, clip_cartpole_env_cfg, reset_to_clip
+from lab_core.testing import CartClipCommand, CartClipCommandCfg, clip_cartpole_env_cfg, reset_to_clip
 from lab_warp.mdp import ClipCommandWarp
 from lab_warp.twins import twin_of
 
