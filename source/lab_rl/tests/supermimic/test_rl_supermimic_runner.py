@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten
 from lab_core.errors import ConfigError, LabError
 from lab_core.imagination import ImaginationError
 from lab_core.managers import RewardTermCfg
-from lab_core.recorder import RecorderCfg, RecorderTermCfg, terms
+from lab_core.recorder import RecorderCfg, action_state_terms
 from lab_core.signals import UniformNoiseCfg
 from lab_rl.supermimic import SuperMimicAlgorithm, SuperMimicRunner
 from lab_rl.supermimic.settings import check_supermimic_cfg
@@ -199,7 +199,7 @@ def test_tasks_that_do_not_fit_are_refused(cart_cfg, settings):
         SuperMimicRunner(cfg.build("cpu"), settings())
     SuperMimicRunner(cfg.build("cpu"), settings(without_rewards=("effort",)))
     cfg = cart_cfg(4)
-    cfg.recorder = RecorderCfg(terms={"actions": RecorderTermCfg(func=terms.actions, phase="pre_step")})
+    cfg.recorder = RecorderCfg(terms={"actions": action_state_terms()["actions"]})
     with pytest.raises(ConfigError, match="set that to None"):
         SuperMimicRunner(cfg.build("cpu"), settings())
 
