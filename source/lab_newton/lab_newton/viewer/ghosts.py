@@ -27,7 +27,7 @@ class GhostModel:
     def __init__(self, articulations: Sequence[NewtonArticulation], num_envs: int, device: wp.Device) -> None:
         """Builds ``num_envs`` worlds that hold one ghost for each of ``articulations``, and nothing else."""
         world = new_builder()
-        self._layouts = [add_articulation(world, entity.name, entity.cfg) for entity in articulations]
+        self._layouts = [add_articulation(world, entity.name, entity.cfg).layout for entity in articulations]
         touching = newton.ShapeFlags.COLLIDE_SHAPES | newton.ShapeFlags.COLLIDE_PARTICLES
         world.shape_flags = [flags & ~int(touching) for flags in world.shape_flags]
         world.shape_color = [COLOR] * world.shape_count
