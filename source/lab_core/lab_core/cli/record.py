@@ -34,6 +34,8 @@ class RecordOptions(EnvironmentOptions):
     module:function, called with the environment and its observations."""
     action_noise: float = 0.0
     """Standard deviation of normal noise added to the policy's actions."""
+    force: bool = False
+    """Let a policy act also where it was made for other joints, scales, timing or observations."""
     episodes: int = 10
     """Complete episodes to record."""
     output: Path | None = None
@@ -154,7 +156,7 @@ def _record(task: str, args: RecordArguments, usual_terms: UsualTerms) -> int:
         stack.callback(_report, writers, dataset.folder)
         stack.callback(lambda: [writer.close() for writer in writers])  # where closing the environment broke off
         stack.callback(env.close)
-        policy = make_policy(described, env, args.action_noise)
+        policy = make_policy(described, env, args.action_noise, args.force)
         recorder = RecorderManager(settings, env)
         env.set_recorder(recorder)
         writers += dataset_sinks(dataset, env, quota.takes)  # overwrites: nothing else may fail any more

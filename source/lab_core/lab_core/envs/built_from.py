@@ -43,7 +43,13 @@ def constants_kept(physics: PhysicsBackend, names: list[str]) -> Iterator[None]:
             getattr(data, field).copy_(buffers[field])
         if told := [field for field in changed if field in data.notices()]:
             physics.notify(name, *told)
+        if "root_link_pose_w" in changed:
+            physics.mark_written(torch.ones_like(physics.written))
+            physics.forward()
 
 
 def _constants(data: EntityData) -> dict[str, torch.Tensor]:
-    return {name: getattr(data, name).clone() for name in data.buffers(Role.DEFAULT, Role.LIMIT, Role.PROPERTY)}
+    names = [*data.buffers(Role.DEFAULT, Role.LIMIT, Role.PROPERTY)]
+    if data.fixed_base:  # it stands where it was built, after resets too
+        names.append("root_link_pose_w")
+    return {name: getattr(data, name).clone() for name in names}

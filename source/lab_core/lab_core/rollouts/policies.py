@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import torch
 
 from lab_core.config import resolve_reference
 from lab_core.errors import ConfigError
+from lab_core.rollouts.contract import check_contract
 from lab_core.seeding import make_generator
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def find_policy(description: str, task: TaskSpec) -> str:
     return description
 
 
-def make_policy(description: str, env: RLEnv, noise: float = 0.0) -> Policy:
+def make_policy(description: str, env: RLEnv, noise: float = 0.0, force: bool = False) -> Policy:
     """Returns the policy that a user means.
 
     Args:
@@ -48,8 +50,11 @@ def make_policy(description: str, env: RLEnv, noise: float = 0.0) -> Policy:
             with ``function(env, observations) -> (N, A)``.
         env: What it acts in.
         noise: Standard deviation of normal noise that is added to its actions.
+        force: Whether an exported policy may act in an environment with other joints, scales, timing or terms than
+            those that it was made for, if it only reads and writes as many numbers.
 
     Raises:
+        ContractError: the policy was made for another environment; the message names what differs.
         ConfigError: there is no such policy, or it does not fit the environment.
     """
     width = env.single_action_space.shape[0]  # pyright: ignore[reportOptionalSubscript]
@@ -60,7 +65,7 @@ def make_policy(description: str, env: RLEnv, noise: float = 0.0) -> Policy:
     elif description == "random":
         policy = lambda observations: torch.rand(size, generator=generator, device=env.device) * 2.0 - 1.0  # noqa: E731
     elif description.endswith(".onnx"):
-        policy = OnnxPolicy(Path(description), env)
+        policy = OnnxPolicy(Path(description), env, force)
     elif ":" in description:
         policy = _scripted(description, env)
     else:
@@ -91,10 +96,11 @@ class OnnxPolicy:
     the group ``policy``.
 
     Raises:
+        ContractError: it was made for another environment, and ``force`` is not given.
         ConfigError: onnxruntime is not installed, or the file does not fit.
     """
 
-    def __init__(self, path: Path, env: RLEnv) -> None:
+    def __init__(self, path: Path, env: RLEnv, force: bool = False) -> None:
         try:
             import onnxruntime
         except ImportError:
@@ -105,13 +111,17 @@ class OnnxPolicy:
             self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise ConfigError(f"{path} is no ONNX policy: {error}") from error
-        stored = self._session.get_modelmeta().custom_metadata_map.get("lab", "{}")
-        groups = [term["group"] for term in json.loads(stored).get("observations", [])] or ["policy"]
+        contract = json.loads(self._session.get_modelmeta().custom_metadata_map.get("lab", "{}"))
+        groups = [term["group"] for term in contract.get("observations", [])] or ["policy"]
         self.groups = list(dict.fromkeys(groups))
         self._device = env.device
         available = env.obs_buf
         if missing := [group for group in self.groups if not isinstance(available.get(group), torch.Tensor)]:
             raise ConfigError(f"{path} reads the observation groups {missing}; the task has {sorted(available)}.")
+        if contract:
+            check_contract(str(path), contract, env, self.groups, force)
+        else:
+            warnings.warn(f"{path} does not say which robot, scales and timing it was made for.", stacklevel=3)
         width, expected = self._join(available).shape[1], self._session.get_inputs()[0].shape[-1]
         if width != expected:
             raise ConfigError(f"{path} reads {expected} observations; {self.groups} of this task have {width}.")

@@ -87,7 +87,8 @@ class TestOnnxPolicies:
                 [weights],
             )
             model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
-            terms = [{"group": group, "name": name} for group in groups for name in ("a", "b")]
+            names = {"extra": ("joint_pos_rel",), "policy": ("joint_pos_rel", "joint_vel_rel"), "camera": ("rgb",)}
+            terms = [{"group": group, "name": name} for group in groups for name in names[group]]
             model.metadata_props.add(key="lab", value=json.dumps({"observations": terms} if groups else {}))
             onnx.save(model, tmp_path / "policy.onnx")
             return str(tmp_path / "policy.onnx")

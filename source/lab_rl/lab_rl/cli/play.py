@@ -40,6 +40,8 @@ class PlayOptions(EnvironmentOptions):
     """trained: that of CHECKPOINT, or demo where there is no run; demo: the one that comes with the task; zero: no
     action; random: uniform in -1 .. 1; FILE.onnx (from ``lab export``); or module:function, called with the environment
     and its observations."""
+    force: bool = False
+    """Let a policy act also where it was made for other joints, scales, timing or observations."""
     video: str = "none"
     """File for a video instead of the web page; auto (or --video alone): videos/play.mp4 in the run folder."""
     video_length: int = 300
@@ -132,11 +134,11 @@ def _play(task: str, args: PlayArguments, trained: TrainedPolicy | None) -> int:
             _fix_command(task, env, args.command, console)
         if trained is None:
             env.reset()
-            act = make_policy(described, env)
+            act = make_policy(described, env, force=args.force)
             policy = lambda: act(env.get_observations())  # noqa: E731
             console.print(f"{task} with the {args.policy} policy", highlight=False, soft_wrap=True)
         else:
-            policy = trained.attach(env)
+            policy = trained.attach(env, args.force)
             console.print(f"{task} with {trained.path}", highlight=False, soft_wrap=True)
         if args.video == "none":
             _watch(env, policy, args, console)

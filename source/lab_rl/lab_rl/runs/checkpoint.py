@@ -37,6 +37,8 @@ class Checkpoint:
     """:meth:`lab_rl.runs.RunCfg.problem` as YAML."""
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     """See :func:`lab_rl.runs.settings.settings_in_use`."""
+    contract: dict[str, Any] = field(default_factory=dict)
+    """See :func:`lab_core.rollouts.describe_contract`."""
     runner: dict[str, Any]
     """See :meth:`lab_rl.algorithms.Runner.state_dict`."""
 

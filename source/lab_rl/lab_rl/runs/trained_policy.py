@@ -8,10 +8,13 @@ from pathlib import Path
 from lab_core.envs import RLEnv
 from lab_core.errors import LabError
 from lab_core.registry import TaskSpec
+from lab_core.rollouts import check_contract
+from lab_core.trust import reading_a_file
 from lab_rl.algorithms import Policy, get_algorithm
 from lab_rl.runs.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from lab_rl.runs.config import RunCfg, load_run_cfg
 from lab_rl.runs.folder import find_checkpoint, latest_run, run_of
+from lab_rl.runs.settings import use_settings
 
 
 @dataclass(frozen=True)
@@ -22,13 +25,24 @@ class TrainedPolicy:
     checkpoint: Checkpoint
     cfg: RunCfg
 
-    def attach(self, env: RLEnv) -> Policy:
-        """Returns the policy for ``env``, which is reset.
+    def attach(self, env: RLEnv, force: bool = False) -> Policy:
+        """Returns the policy for ``env``, which is reset and takes over what a curriculum made of actions and
+        observations.
+
+        Args:
+            env: Where it shall act.
+            force: Whether it may act where joints, scales, timing or terms are others than in training.
 
         Raises:
-            CheckpointError: ``env`` has other observations or actions than the policy was trained with.
+            CheckpointError: ``env`` has observations or actions of other widths than the policy was trained with.
+            ContractError: they mean something else, and ``force`` is not given.
         """
         self.checkpoint.check(self.path, self.cfg.task, env)
+        with reading_a_file():
+            use_settings(env, self.checkpoint.settings)
+        if self.checkpoint.contract:
+            groups = list(self.checkpoint.observations)
+            check_contract(str(self.path), self.checkpoint.contract, env, groups, force)
         try:
             return get_algorithm(self.cfg.agent.algorithm).load_policy(env, self.cfg.agent, self.checkpoint.runner)
         except RuntimeError as error:

@@ -15,7 +15,7 @@ from rich.console import Console
 from lab_core.config import dump_yaml
 from lab_core.envs import RLEnv, choose_frontend, make_env
 from lab_core.errors import ConfigError, LabError
-from lab_core.rollouts import describe_step
+from lab_core.rollouts import describe_contract, describe_step
 from lab_core.trust import reading_a_file
 from lab_core.versions import versions
 from lab_rl.algorithms import Iteration, get_algorithm
@@ -189,17 +189,18 @@ class _Session:
 
     def _save(self) -> Path:
         path = self.run.checkpoint(self.runner.iteration)
-        groups = self.runner.groups
+        groups, terms = self.runner.groups, observation_terms(self.env)
         save_checkpoint(
             path,
             Checkpoint(
                 task=self.cfg.task,
                 config_hash=self.config_hash,
                 num_envs=self.env.num_envs,
-                observations={name: terms for name, terms in observation_terms(self.env).items() if name in groups},
+                observations={name: widths for name, widths in terms.items() if name in groups},
                 actions=action_terms(self.env),
                 config=dump_yaml(self.cfg.problem()),
                 settings=settings_in_use(self.env),
+                contract=describe_contract(self.env, [name for name in terms if name in groups]),
                 runner=self.runner.state_dict(),
             ),
         )

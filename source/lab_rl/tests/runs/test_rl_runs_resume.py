@@ -16,10 +16,14 @@ from lab_core.agents import PPOCfg
 from lab_core.errors import ConfigError
 from lab_core.managers import CurriculumTermCfg, EventTermCfg
 from lab_core.mdp import modify_reward_weight, modify_term_cfg, randomize_actuator_gains
+from lab_core.rollouts import ContractError
+from lab_core.signals import UniformNoiseCfg
 from lab_core.testing import analytic_cartpole_env_cfg
 from lab_rl.algorithms.ppo import PPORunner
+from lab_rl.export import policy_metadata
 from lab_rl.runs import RunCfg, RunFolder, load_checkpoint
 from lab_rl.runs.config import load_run_cfg
+from lab_rl.runs.trained_policy import load_trained
 from lab_rl.runs.training import train
 
 AGENT = {"num_steps_per_env": 4, "actor_hidden_dims": (8,), "critic_hidden_dims": (8,)}
@@ -96,6 +100,15 @@ def test_an_edited_default_pose_acts_and_the_episodes_go_on(resumed, run):
     data, state = env.scene["robot"].data, load_checkpoint(run.checkpoint(2)).runner["environment"]["physics"]
     assert bool((data.default_joint_pos[:, 0] == 0.5).all())
     torch.testing.assert_close(data.joint_pos, state["joint_pos"], rtol=0, atol=0)
+
+
+def test_a_fixed_base_stands_where_it_is_edited_to(resumed):
+    def edit(cfg: RunCfg) -> None:
+        cfg.env.scene.entities["robot"].init_state.pos = (0.0, 0.0, 1.5)
+
+    data = resumed(edit).env.scene["robot"].data
+    assert bool((data.root_link_pose_w[:, 2] == 1.5).all())
+    assert bool((data.body_link_pose_w[:, 0, 2] == 1.5).all())
 
 
 def test_edited_soft_limits_act(resumed):
@@ -234,3 +247,38 @@ def test_other_settings_of_a_term_that_a_curriculum_changed_act(resumed):
 
     term = resumed(edit, with_curriculum).env.action_manager.get_term("cart_effort").cfg
     assert (term.scale, term.offset) == (5.0, 0.5)
+
+
+def scaled_cfg(iterations: int) -> RunCfg:
+    """A curriculum that changes the scales of an action and of an observation, and noise."""
+    cfg = with_curriculum(iterations)
+    changes = {"scale": 0.25, "noise": UniformNoiseCfg(n_min=-0.1, n_max=0.1)}
+    params = {"manager_name": "observation", "term_name": "policy/joint_vel_rel", "changes": changes, "num_steps": 0}
+    cfg.env.curriculum["observation"] = CurriculumTermCfg(func=modify_term_cfg, params=params)
+    return cfg
+
+
+def test_a_policy_plays_with_what_a_curriculum_made_of_its_scales(run):
+    train(scaled_cfg(2), run, console=quiet())
+    trained = load_trained(run.path)
+    env = make_cfg().env.build("cpu")
+    policy = trained.attach(env)
+    assert env.action_manager.get_term("cart_effort").cfg.scale == 5.0
+    term = env.observation_manager.get_term_cfg("policy/joint_vel_rel")
+    assert (term.scale, term.noise) == (0.25, None)
+    observed = env.get_observations()["policy"][:, 2:]
+    torch.testing.assert_close(observed, 0.25 * env.scene["robot"].data.joint_vel)
+    metadata = policy_metadata(policy, trained)
+    assert metadata["actions"][0]["scale"] == [5.0]
+    assert [term["scale"] for term in metadata["observations"]] == [None, 0.25]
+
+
+def test_a_policy_refuses_other_scales_than_in_training(run):
+    train(make_cfg(2), run, console=quiet())
+    cfg = make_cfg().env
+    cfg.actions["cart_effort"] = replace(cfg.actions["cart_effort"], scale=3.0)
+    env, trained = cfg.build("cpu"), load_trained(run.path)
+    with pytest.raises(ContractError, match=r"2.pt was made for .*\n.*action.cart_effort.scale\[0\]: 100.0 .*3.0 here"):
+        trained.attach(env)
+    with pytest.warns(UserWarning, match="was made for another environment"):
+        trained.attach(env, force=True)
