@@ -34,8 +34,8 @@ def build_model(
         prepare: Sets up an empty builder for the solver.
 
     Raises:
-        ConfigError: an entity cannot be built, or there is none, or one with a fixed base is to stand on generated
-            terrain.
+        ConfigError: an entity cannot be built, or there is none, or one with a fixed base, or with shapes that
+            stand still, is to be put on generated terrain.
     """
     world = new_builder(gravity, prepare)
     for entity in entities.values():
@@ -48,10 +48,21 @@ def build_model(
             f"Entity {fixed[0]!r} is fixed to the world, and on generated terrain every environment has a place of its "
             "own, where only floating roots can be put. Use a plane: scene.ground in place of scene.terrain."
         )
+    still = [name for name, entity in entities.items() if _brings_still_shapes(entity, world)]
+    if still and scene.terrain is not None:
+        raise ConfigError(
+            f"Entity {still[0]!r} brings shapes that stand still in the world, such as a floor, and on a terrain "
+            "every environment has a place of its own. Take them out of its file, or use scene.ground."
+        )
     builder = new_builder(gravity, prepare)
     builder.replicate(world, num_envs)
     ground.add_to(builder)
     return builder.finalize(device=device)
+
+
+def _brings_still_shapes(entity: NewtonEntity, world: newton.ModelBuilder) -> bool:
+    shapes = range(0) if entity.imported is None else entity.imported.shapes
+    return any(world.shape_body[shape] < 0 for shape in shapes)
 
 
 def new_builder(

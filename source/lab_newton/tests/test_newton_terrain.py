@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -233,6 +234,16 @@ def test_a_fixed_base_on_a_terrain_is_refused():
     """It would stand in the middle of the world in all environments, not at their origins."""
     with pytest.raises(ConfigError, match="'robot' is fixed to the world.*scene.ground in place of scene.terrain"):
         make(scene_cfg("cart_pole", 2.0), CPU)
+
+
+def test_a_floor_of_a_model_file_on_a_terrain_is_refused(tmp_path):
+    file = tmp_path / "ball.xml"
+    file.write_text('<mujoco><worldbody><geom type="plane" size="0 0 1"/><body><freejoint/><geom size="0.1"/></body>'
+                    "</worldbody></mujoco>")  # fmt: skip
+    scene = scene_cfg("ball", RADIUS)
+    scene = replace(scene, entities={"robot": ArticulationCfg(asset=str(file), actuators={})})
+    with pytest.raises(ConfigError, match="'robot' brings shapes that stand still in the world"):
+        make(scene, CPU)
 
 
 def test_the_convex_hull_of_a_terrain_is_refused():

@@ -82,6 +82,13 @@ class MuJoCoSolver(WrappedSolver):
 
     def check_files(self, files: Mapping[str, ImportedFile], self_collision: Mapping[str, bool]) -> None:
         verify(self.inner, files, self_collision)
+        for name, one in files.items():
+            if self._collisions is not None and one.file is not None and one.file.model.npair:
+                raise ConfigError(
+                    f"Entity {name!r}: {str(one.file.path)!r} lists <pair>s of shapes, which Newton's collision "
+                    "pipeline does not know. Set physics.solver.collisions to 'mujoco', which needs a plane or "
+                    "physics.terrain 'heightfield'."
+                )
 
     def memory(self) -> dict[str, wp.array | torch.Tensor]:
         # Each step starts its search from the last acceleration.
