@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab_core.agents import PPOCfg
+from lab_core.agents import PPOCfg, SuperMimicCfg, WorldModelCfg
 
 
 def g1_ppo_cfg() -> PPOCfg:
@@ -15,4 +15,17 @@ def g1_ppo_cfg() -> PPOCfg:
         actor_hidden_dims=hidden,
         critic_hidden_dims=hidden,
         entropy_coef=0.005,
+    )
+
+
+def g1_supermimic_cfg() -> SuperMimicCfg:
+    """Returns settings of SuperMimic for the G1: the rewards of tracking, 0.1 per step at best, are scaled to 1.
+
+    The world model knows what is randomised and stays: centres of mass and friction.
+    """
+    return SuperMimicCfg(
+        obs_groups={"actor": ("policy",), "critic": ("critic",)},
+        without_rewards=("self_collision",),
+        reward_scale=10.0,
+        world_model=WorldModelCfg(context={"body_com_pos_b": 0.05, "body_friction": 0.3}),
     )
