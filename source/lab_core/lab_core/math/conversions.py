@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lab_core.math.angles import normalize, wrap_to_pi
-from lab_core.math.quaternions import quat_unique
+from lab_core.math.quaternions import quat_apply, quat_unique
 
 _MIN_COLUMN_LENGTH = 1e-4
 
@@ -24,20 +24,9 @@ def quat_from_angle_axis(angle: Tensor, axis: Tensor) -> Tensor:
 
 
 def matrix_from_quat(quat: Tensor) -> Tensor:
-    """Rotation matrix ``(..., 3, 3)`` of a unit quaternion ``(..., 4)``."""
-    x, y, z, w = quat.unbind(-1)
-    elements = (
-        1.0 - 2.0 * (y * y + z * z),
-        2.0 * (x * y - z * w),
-        2.0 * (x * z + y * w),
-        2.0 * (x * y + z * w),
-        1.0 - 2.0 * (x * x + z * z),
-        2.0 * (y * z - x * w),
-        2.0 * (x * z - y * w),
-        2.0 * (y * z + x * w),
-        1.0 - 2.0 * (x * x + y * y),
-    )
-    return torch.stack(elements, dim=-1).unflatten(-1, (3, 3))
+    """Rotation matrix ``(..., 3, 3)`` of a unit quaternion ``(..., 4)``: its columns are the rotated axes."""
+    axes = torch.eye(3, dtype=quat.dtype, device=quat.device)
+    return quat_apply(quat.unsqueeze(-2), axes.expand(*quat.shape[:-1], 3, 3)).transpose(-1, -2)
 
 
 def quat_from_matrix(matrix: Tensor) -> Tensor:

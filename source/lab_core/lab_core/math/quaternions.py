@@ -16,18 +16,13 @@ from lab_core.math.angles import normalize
 
 
 def quat_mul(q1: Tensor, q2: Tensor) -> Tensor:
-    """Hamilton product ``(..., 4)``: the rotation ``q2`` followed by ``q1``."""
-    x1, y1, z1, w1 = q1.unbind(-1)
-    x2, y2, z2, w2 = q2.unbind(-1)
-    return torch.stack(
-        (
-            w1 * x2 + x1 * w2 + y1 * z2 - z1 * y2,
-            w1 * y2 - x1 * z2 + y1 * w2 + z1 * x2,
-            w1 * z2 + x1 * y2 - y1 * x2 + z1 * w2,
-            w1 * w2 - x1 * x2 - y1 * y2 - z1 * z2,
-        ),
-        dim=-1,
-    )
+    """Hamilton product ``(..., 4)``: the rotation ``q2`` followed by ``q1``.
+
+    Written in vectors: element by element it would be 28 operations, each a launch on a GPU.
+    """
+    (v1, w1), (v2, w2) = q1.split((3, 1), dim=-1), q2.split((3, 1), dim=-1)
+    vector = torch.addcmul(torch.addcmul(_cross(v1, v2), w1, v2), w2, v1)
+    return torch.cat((vector, w1 * w2 - (v1 * v2).sum(dim=-1, keepdim=True)), dim=-1)
 
 
 def quat_conjugate(quat: Tensor) -> Tensor:
