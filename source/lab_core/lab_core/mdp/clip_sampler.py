@@ -79,6 +79,11 @@ class ClipSampler(Stateful):
         self.visits = torch.zeros(self.num_bins, dtype=torch.float64, device=device)
         """(B,) visits so far, in whole bins."""
 
+    @property
+    def starts(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Of each bin (B,) int64: its clip, its first frame, and in how many frames from there episodes may begin."""
+        return self._clips, self._first, self._widths
+
     def bins(self, clip: torch.Tensor, frame: torch.Tensor) -> torch.Tensor:
         """Returns the bins (K,) int64 of frames (K,) of clips (K,); the tail of a clip belongs to its last bin."""
         return self._offsets[clip] + torch.minimum(frame // self.bin_frames, self._counts[clip] - 1)

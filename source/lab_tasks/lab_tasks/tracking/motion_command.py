@@ -76,7 +76,7 @@ class MotionCommand(ClipCommandTerm):
         self._command = self._shown[:, : 2 * len(entity.joint_names)]
         for name in ("error_anchor_pos", "error_body_pos", "error_joint_pos"):
             self.metrics[name] = torch.zeros(env.num_envs, device=env.device)
-        self._scored: tuple[torch.Tensor, float] | None = None
+        self._scored: tuple[list[int], float] | None = None
         self._update_command(torch.ones(env.num_envs, dtype=torch.bool, device=env.device))
 
     def update_metrics(self) -> None:
@@ -100,9 +100,9 @@ class MotionCommand(ClipCommandTerm):
             if not weights > 0.0:
                 raise TermError(f"The weights of the rewards {', '.join(names)} must add up to more than 0.")
             columns = [manager.term_names.index(name) for name in names]
-            self._scored = torch.tensor(columns, device=self._env.device), weights
+            self._scored = columns, weights
         columns, weights = self._scored
-        return manager.step_reward.index_select(1, columns).sum(dim=1) / weights
+        return torch.stack([manager.step_reward[:, column] for column in columns]).sum(dim=0) / weights
 
     def ghosts(self) -> Sequence[Ghost]:
         """Returns the robot as the motion has it now."""

@@ -12,7 +12,7 @@ from lab_tasks.tracking.motion_target import key_poses, motion_command
 _ROBOT = SceneEntityCfg("robot")
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def motion_anchor_pos_b(env: ManagerBasedEnv, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Position of the motion's anchor in the frame of the robot's (N, 3) [m]."""
     command = motion_command(env, command_name)
@@ -21,7 +21,7 @@ def motion_anchor_pos_b(env: ManagerBasedEnv, command_name: str, asset_cfg: Scen
     return quat_apply_inverse(quat[:, anchor], command.target.body_pos[:, anchor] - pos[:, anchor])
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def motion_anchor_ori_b(env: ManagerBasedEnv, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Orientation of the motion's anchor in the frame of the robot's (N, 6): the first two columns of its matrix, row
     by row."""
@@ -30,7 +30,7 @@ def motion_anchor_ori_b(env: ManagerBasedEnv, command_name: str, asset_cfg: Scen
     return _two_columns(quat_mul(quat_conjugate(quat), command.target.body_quat[:, command.keys.anchor]))
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def robot_body_pos_b(env: ManagerBasedEnv, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Positions of the robot's key bodies in the frame of its anchor (N, 3 B) [m]."""
     keys = motion_command(env, command_name).keys
@@ -39,7 +39,7 @@ def robot_body_pos_b(env: ManagerBasedEnv, command_name: str, asset_cfg: SceneEn
     return quat_apply_inverse(quat[:, anchor], pos - pos[:, anchor]).flatten(start_dim=1)
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def robot_body_ori_b(env: ManagerBasedEnv, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Orientations of the robot's key bodies in the frame of its anchor (N, 6 B), as :func:`motion_anchor_ori_b`."""
     keys = motion_command(env, command_name).keys
@@ -48,7 +48,7 @@ def robot_body_ori_b(env: ManagerBasedEnv, command_name: str, asset_cfg: SceneEn
     return _two_columns(quat_mul(back, quat)).flatten(start_dim=1)
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def root_link_lin_vel(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Velocity of the root link's origin in its frame (N, 3) [m/s]."""
     return env.scene[asset_cfg.name].data.root_link_lin_vel_b

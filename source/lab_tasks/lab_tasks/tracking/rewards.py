@@ -19,7 +19,7 @@ from lab_tasks.tracking.relative import relative_targets
 _ROBOT = SceneEntityCfg("robot")
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def anchor_pos_exp(
     env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -29,7 +29,7 @@ def anchor_pos_exp(
     return torch.exp(-error[:, command.keys.anchor].square().sum(dim=1) / std**2)
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def anchor_ori_exp(
     env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -39,7 +39,7 @@ def anchor_ori_exp(
     return torch.exp(-quat_angle_squared(command.target.body_quat[:, anchor], quat[:, anchor]) / std**2)
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def body_pos_exp(
     env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -50,7 +50,7 @@ def body_pos_exp(
     return torch.exp(-(wanted - pos).square().sum(dim=-1).mean(dim=1) / std**2)
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def body_ori_exp(
     env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -61,7 +61,7 @@ def body_ori_exp(
     return torch.exp(-quat_angle_squared(wanted, quat).mean(dim=1) / std**2)
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def body_lin_vel_exp(
     env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -71,7 +71,7 @@ def body_lin_vel_exp(
     return torch.exp(-error.square().sum(dim=-1).mean(dim=1) / std**2)
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def body_ang_vel_exp(
     env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -81,6 +81,7 @@ def body_ang_vel_exp(
     return torch.exp(-error.square().sum(dim=-1).mean(dim=1) / std**2)
 
 
+@declare(capturable=True)
 def self_collision(env: Env, sensor_cfg: SceneSensorCfg, threshold: float) -> torch.Tensor:
     """1 where bodies of the robot push each other with more than ``threshold`` [N] at the end of the step, a cost.
 

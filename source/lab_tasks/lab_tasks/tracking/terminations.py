@@ -13,7 +13,7 @@ from lab_tasks.tracking.motion_target import key_poses, motion_command
 _ROBOT = SceneEntityCfg("robot")
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def bad_anchor_height(
     env: ManagerBasedEnv, command_name: str, threshold: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -23,7 +23,7 @@ def bad_anchor_height(
     return error[:, command.keys.anchor, 2].abs() > threshold
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def bad_anchor_tilt(
     env: ManagerBasedEnv, command_name: str, threshold: float, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
@@ -34,7 +34,7 @@ def bad_anchor_tilt(
     return (_uprightness(command.target.body_quat[:, anchor]) - _uprightness(quat[:, anchor])).abs() > threshold
 
 
-@declare(differentiable=True)
+@declare(capturable=True, differentiable=True)
 def bad_body_heights(
     env: ManagerBasedEnv,
     command_name: str,

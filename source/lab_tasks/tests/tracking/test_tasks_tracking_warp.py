@@ -1,7 +1,10 @@
-"""The motion command as Warp code shows what the torch command shows."""
+"""The tracking task in the Warp front end: what the torch front end computes, from the same start."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 import torch
 
 from lab_core.envs import make_env
@@ -9,6 +12,74 @@ from lab_tasks.tracking.g1 import g1_env_cfg
 from lab_tasks.tracking.motion_command_warp import MotionCommandWarp
 
 N = 4
+
+
+def make(frontend: str, play: bool):
+    cfg = g1_env_cfg(play=play)
+    cfg.scene.num_envs, cfg.seed = N, 5
+    cfg.commands["motion"].clips = ("stand", "slow_walk")
+    if play:
+        cfg.events["reset_to_motion"].params["clips_in_turn"] = True
+    return make_env(cfg, "cpu", frontend)
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> Iterator[dict]:
+    envs = {frontend: make(frontend, play=True) for frontend in ("torch", "warp")}
+    yield envs
+    for env in envs.values():
+        env.close()
+
+
+@pytest.mark.parametrize("around_default", [False, True])
+def test_both_front_ends_do_the_same(undisturbed, around_default):
+    for env in undisturbed.values():
+        term = env.action_manager.get_term("joint_pos")
+        cfg = env.action_manager.get_term_cfg("joint_pos")
+        cfg.use_default_offset = around_default
+        env.action_manager.set_term_cfg("joint_pos", cfg)
+        assert term.cfg.use_default_offset == around_default
+        env.reset()
+    actions = 0.2 * torch.randn(80, N, 29, generator=torch.Generator().manual_seed(0))
+    ended = 0
+    for step, action in enumerate(actions):
+        found = {name: env.step(action) for name, env in undisturbed.items()}
+        wanted, warp = found["torch"], found["warp"]
+        for group in ("policy", "critic"):
+            torch.testing.assert_close(warp[0][group], wanted[0][group], atol=2e-3, rtol=1e-3)
+        torch.testing.assert_close(warp[1], wanted[1], atol=1e-4, rtol=1e-3)
+        assert torch.equal(warp[2], wanted[2]) and torch.equal(warp[3], wanted[3]), step
+        ended += int(wanted[2].sum())
+        if ended:
+            break  # from here on small differences have grown
+    assert ended
+    commands = [env.command_manager.get_term("motion") for env in undisturbed.values()]
+    assert torch.equal(commands[0].frame, commands[1].frame) and torch.equal(commands[0].clip, commands[1].clip)
+    torch.testing.assert_close(commands[0].sampler.returns, commands[1].sampler.returns, atol=1e-4, rtol=1e-3)
+
+
+def test_resets_draw_clips_and_frames_by_the_sampler():
+    env = make("warp", play=False)
+    command, robot = env.command_manager.get_term("motion"), env.scene["robot"].data
+    assert isinstance(command, MotionCommandWarp)
+    probabilities, drawn = command.sampler.probabilities(), torch.zeros(command.sampler.num_bins)
+    for _ in range(150):
+        env.reset()
+        drawn += torch.bincount(command.sampler.bins(command.clip, command.frame), minlength=len(drawn))
+        joints = (robot.joint_pos - command.target.joint_pos).abs()
+        assert joints.max() <= 0.1001 and (joints > 0.01).any()
+        offset = robot.root_link_pose_w[:, :3] - env.scene.env_origins - command.target.root_pose[:, :3]
+        assert (offset.abs() <= torch.tensor([0.0501, 0.0501, 0.0101])).all()
+        torch.testing.assert_close(robot.joint_vel, command.target.joint_vel)
+    assert (drawn / drawn.sum() - probabilities).abs().max() < 0.05 and (drawn > 0).all()
+    assert (command.frame < command.clip_lengths[command.clip] - 10).all()
+    env.close()
+
+
+def test_islands_are_only_torch_work_that_a_gpu_captures(undisturbed):
+    reports = {report.stage: report for report in undisturbed["warp"].capture_report()}
+    (islands,) = (report.islands for name, report in reports.items() if name.endswith("._step"))
+    assert not [island for island in islands if "event" in island or "action" in island or "command" in island]
 
 
 def test_frames_follow_each_other_and_episodes_begin_where_an_event_says():

@@ -101,7 +101,7 @@ class WarpTerms(FunctionTerms[Any]):
     def _call_twin(self, name: str, args: tuple[Any, ...], torch_args: tuple[Any, ...]) -> None:
         cfg, twin = self._cfgs[name], self._twin(name)
         if twin is None:
-            run = capture_torch if cfg.capturable else eager
+            run = capture_torch if cfg.capturable or getattr(cfg.func, "capturable", False) else eager
             run(self._islands[name], name, *torch_args)
         elif capturable(twin, cfg.params):
             twin(self._env, *args, **cfg.params)
