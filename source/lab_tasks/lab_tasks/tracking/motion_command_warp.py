@@ -14,7 +14,7 @@ from lab_warp.twins import twin_of
 
 @twin_of(MotionCommandCfg)
 class MotionCommandWarp(ClipCommandWarp, MotionCommand):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Frames move and are shown in two launches. Errors and the sampler go on in torch, on a GPU as a part of the graph.
+    """Frames move and are shown in two launches. Errors and the sampler go on in torch, on a GPU in the graph.
 
     Keeps the sampler's sums of probabilities up to date in every step, for resets that draw in a kernel.
     """

@@ -82,6 +82,21 @@ def test_islands_are_only_torch_work_that_a_gpu_captures(undisturbed):
     assert not [island for island in islands if "event" in island or "action" in island or "command" in island]
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_step_is_one_graph_on_a_gpu():
+    cfg = g1_env_cfg()
+    cfg.scene.num_envs, cfg.seed = 64, 5
+    env = make_env(cfg, "cuda:0", "warp")
+    env.reset()
+    for _ in range(60):
+        _, reward, *_ = env.step(0.3 * torch.randn(64, 29, device=env.device))
+        assert reward.isfinite().all()
+    (report,) = (report for report in env.capture_report() if report.stage.endswith("._step"))
+    assert (report.num_graphs, report.islands) == (1, ())
+    env.close()
+
+
 def test_frames_follow_each_other_and_episodes_begin_where_an_event_says():
     cfg = g1_env_cfg()
     cfg.scene.num_envs, cfg.seed, cfg.episode_length_s = N, 1, 0.2
