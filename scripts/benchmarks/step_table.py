@@ -59,7 +59,10 @@ class Case:
 
 def main(args: Args) -> None:
     axes = (args.tasks or task_ids(), args.frontends, args.num_envs, args.runtimes)
-    cases = [Case(*case, runtime=runtime) for *case, runtime in itertools.product(*axes)]
+    cases = [
+        Case(task, frontend, num_envs, runtime=runtime)
+        for task, frontend, num_envs, runtime in itertools.product(*axes)
+    ]
     rows = []
     for start in range(0, len(cases), args.at_once):
         rows += time_side_by_side(cases[start : start + args.at_once], args)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
 from lab_core.config import config_hash
-from lab_core.envs.rl_env_cfg import RLEnvCfg
 from lab_core.errors import ConfigError
+from lab_core.managers import EventTermCfg
 from lab_core.physics import PhysicsBackend
-from lab_core.scene import EntityData, Role
+from lab_core.scene import EntityCfg, EntityData, Role
 
 _AT_START = ("prestartup", "startup")
 
 
-def built_from(cfg: RLEnvCfg) -> dict[str, str]:
+def built_from(entities: Mapping[str, EntityCfg], events: Mapping[str, EventTermCfg | None]) -> dict[str, str]:
     """Returns by entity a hash of the settings that its constants follow from: its own ones and startup events.
 
     Empty where these have no text form, as with a lambda: what cannot be compared counts as unchanged.
     """
-    events = {name: event for name, event in cfg.events.items() if event is not None and event.mode in _AT_START}
+    early = {name: event for name, event in events.items() if event is not None and event.mode in _AT_START}
     try:
-        return {name: config_hash([entity, events]) for name, entity in cfg.scene.entities.items()}
+        return {name: config_hash([entity, early]) for name, entity in entities.items()}
     except ConfigError:
         return {}
 

@@ -340,7 +340,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         return {
             "environment": super().state_dict(),
             "physics": self.physics.state_dict(),
-            "built_from": built_from(self.cfg),
+            "built_from": built_from(self.cfg.scene.entities, self.cfg.events),
         }
 
     @lasting_tensors()
@@ -353,7 +353,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         Raises:
             LabError: the state belongs to another environment.
         """
-        stored, own = state.get("built_from", {}), built_from(self.cfg)
+        stored, own = state.get("built_from", {}), built_from(self.cfg.scene.entities, self.cfg.events)
         edited = [name for name in own if stored.get(name, own[name]) != own[name]]
         try:
             super().load_state_dict(state["environment"])

@@ -9,8 +9,10 @@ __all__ = [
     "AnalyticCartpoleBackend",
     "CartClipCommand",
     "CartClipCommandCfg",
+    "CartClipCommandCfg",
     "analytic_cartpole_env_cfg",
     "check_masked_reset",
+    "clip_cartpole_env_cfg",
     "clip_cartpole_env_cfg",
     "reset_to_clip",
 ]
