@@ -102,6 +102,8 @@ def _fields(
             built, compiled = getattr(ours, field)[mine], getattr(theirs, field)[other]
             if field.endswith("range") and not getattr(theirs, field.replace("range", "limited"))[other]:
                 continue  # nobody reads it
+            if field == "geom_gap" and not compiled:
+                continue  # NewtonCfg.contact_gap may widen it
             if field.startswith("dof_sol") and not theirs.dof_frictionloss[other]:
                 continue
             if field in ("jnt_solref", "jnt_solimp", "jnt_margin") and not theirs.jnt_limited[other]:

@@ -21,6 +21,7 @@ DELIBERATE: dict[str, str] = {
     "still": "Bodies without joints beside the robot are shapes of the world, at their places.",
     "plane": "Planes are infinite.",
     "sensor": "Sensors are those of the scene.",
+    "gap": "NewtonCfg.contact_gap makes contacts of shapes that are near, and that do not push.",
     "visual": "Shapes that touch nothing are drawn and take no part in the physics; their masses count.",
 }
 """Kind of difference -> what happens, and why nobody need be told for every field."""
