@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lab_core.config.kinds import check_kinds
 from lab_core.config.mapping import (
     changes_between,
     differences_between,
@@ -18,6 +19,7 @@ __all__ = [
     "MISSING",
     "changes_between",
     "check_complete",
+    "check_kinds",
     "config_hash",
     "differences_between",
     "dump_yaml",

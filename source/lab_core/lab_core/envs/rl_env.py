@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from lab_core.config import check_complete
+from lab_core.config import check_complete, check_kinds
 from lab_core.envs.built_from import built_from, constants_kept
 from lab_core.envs.episode_log import EpisodeLog
 from lab_core.envs.observations import Observations, copy_observations, write_observations
@@ -75,6 +75,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
             ConfigError: a field has an impossible value.
         """
         check_complete(cfg)
+        check_kinds(cfg)
         check_timing(cfg)
         self.cfg = copy.deepcopy(cfg)
         self.cfg.physics.deterministic = cfg.physics.deterministic or cfg.deterministic

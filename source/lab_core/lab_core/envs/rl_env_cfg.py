@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -52,8 +53,8 @@ def check_timing(cfg: RLEnvCfg) -> None:
     if cfg.decimation < 1:
         raise ConfigError(f"decimation must be at least 1, got {cfg.decimation}.")
     for name, value in (("physics.dt", cfg.physics.dt), ("episode_length_s", cfg.episode_length_s)):
-        if not value > 0.0:
-            raise ConfigError(f"{name} must be positive, got {value}.")
+        if not 0.0 < value < math.inf:
+            raise ConfigError(f"{name} must be positive and finite, got {value}.")
     for name, sensor in cfg.scene.sensors.items():
         if isinstance(sensor, ContactSensorCfg | GapSensorCfg) and sensor.history_length < cfg.decimation:
             warnings.warn(

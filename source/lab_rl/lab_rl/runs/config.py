@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab_core.agents import AgentCfg
-from lab_core.config import MISSING, config_hash, load_yaml
+from lab_core.config import MISSING, check_kinds, config_hash, load_yaml
 from lab_core.envs import RLEnvCfg
 from lab_core.errors import ConfigError
 from lab_core.trust import reading_a_file
@@ -47,4 +47,8 @@ def load_run_cfg(path: Path) -> RunCfg:
         cfg = load_yaml(path)
     if not isinstance(cfg, RunCfg):
         raise ConfigError(f"{path}: expected the configuration of a run (RunCfg), found a {type(cfg).__name__}.")
+    try:
+        check_kinds(cfg)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
     return cfg

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from rsl_rl.utils import resolve_nn_activation
 
 from lab_core.agents import PPOCfg
+from lab_core.config import check_kinds
 from lab_core.errors import ConfigError, LabError
 from lab_rl.algorithms.ppo.distribution import Gaussian
 
@@ -58,12 +60,20 @@ def rsl_rl_cfg(cfg: PPOCfg) -> dict[str, Any]:
 
 def check_ppo_cfg(cfg: PPOCfg) -> None:
     """Raises ``ConfigError`` naming the first field of ``cfg`` that has an impossible value."""
+    check_kinds(cfg, "agent")
     for name in ("num_steps_per_env", "max_iterations", "save_interval", "num_learning_epochs", "num_mini_batches"):
         if getattr(cfg, name) < 1:
             raise ConfigError(f"agent.{name} must be at least 1, got {getattr(cfg, name)}.")
     for name in ("init_std", "learning_rate", "desired_kl", "clip_param", "max_grad_norm"):
-        if not getattr(cfg, name) > 0.0:
-            raise ConfigError(f"agent.{name} must be positive, got {getattr(cfg, name)}.")
+        if not 0.0 < getattr(cfg, name) < math.inf:
+            raise ConfigError(f"agent.{name} must be positive and finite, got {getattr(cfg, name)}.")
+    for name in ("entropy_coef", "value_loss_coef"):
+        if not math.isfinite(getattr(cfg, name)):
+            raise ConfigError(f"agent.{name} must be finite, got {getattr(cfg, name)}.")
+    for name in ("actor_hidden_dims", "critic_hidden_dims"):
+        widths = getattr(cfg, name)
+        if not widths or min(widths) < 1:
+            raise ConfigError(f"agent.{name} must be one width or more, each at least 1, got {widths}.")
     for name in ("gamma", "lam"):
         if not 0.0 <= getattr(cfg, name) <= 1.0:
             raise ConfigError(f"agent.{name} must be in 0 .. 1, got {getattr(cfg, name)}.")
@@ -77,6 +87,9 @@ def check_ppo_cfg(cfg: PPOCfg) -> None:
         raise ConfigError(f"agent.activation: {error}") from error
     if set(cfg.obs_groups) != {"actor", "critic"}:
         raise ConfigError(f"agent.obs_groups must have the keys 'actor' and 'critic', got {sorted(cfg.obs_groups)}.")
+    for network, groups in cfg.obs_groups.items():
+        if not groups or len(set(groups)) < len(groups):
+            raise ConfigError(f"agent.obs_groups.{network} must name groups, each once, got {groups}.")
 
 
 def _network(cfg: PPOCfg, hidden_dims: Sequence[int]) -> dict[str, Any]:
