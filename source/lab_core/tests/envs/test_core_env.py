@@ -319,7 +319,7 @@ def test_gymnasium_reset_mask_option():
     ("change", "message"),
     [
         ({"decimation": 0}, "decimation must be at least 1, got 0"),
-        ({"episode_length_s": 0.0}, "episode_length_s must be positive, got 0"),
+        ({"episode_length_s": 0.0}, "episode_length_s must be positive and finite, got 0"),
     ],
 )
 def test_impossible_values_are_named(change, message):
