@@ -25,8 +25,10 @@ _SIX = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
 @twin_of(MotionJointPositionActionCfg)
-class MotionJointPositionActionWarp(JointActionWarp, MotionJointPositionAction):
-    _env: ManagerBasedWarpEnv
+class MotionJointPositionActionWarp(  # pyright: ignore[reportIncompatibleMethodOverride]
+    JointActionWarp, MotionJointPositionAction
+):
+    _env: ManagerBasedWarpEnv  # pyright: ignore[reportIncompatibleVariableOverride]
     cfg: MotionJointPositionActionCfg
     _target = "joint_pos_target"
 

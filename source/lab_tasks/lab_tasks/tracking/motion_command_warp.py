@@ -30,7 +30,7 @@ class MotionCommandWarp(ClipCommandWarp, MotionCommand):  # pyright: ignore[repo
         self.body_pos = wp.from_torch(self.target.body_pos, dtype=wp.vec3)
         self.body_quat = wp.from_torch(self.target.body_quat, dtype=wp.quat)
         self.body_ids = wp.from_torch(self.keys.ids)
-        self._table = [wp.from_torch(self.library.starts), wp.from_torch(self._rows)]
+        self._first_rows, self._table = wp.from_torch(self.library.starts), wp.from_torch(self._rows)
 
     def update_metrics(self) -> None:
         capture_torch(self._update_metrics)
@@ -40,4 +40,4 @@ class MotionCommandWarp(ClipCommandWarp, MotionCommand):  # pyright: ignore[repo
         self._borders.copy_(self.sampler.probabilities().cumsum(0))
 
     def _show(self, mask: wp.array | None) -> None:
-        self._show_rows(mask, *self._table, self.shown)
+        self._show_rows(mask, self._first_rows, self._table, self.shown)
