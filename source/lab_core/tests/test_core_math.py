@@ -331,3 +331,10 @@ def test_link_and_com_velocities():
     before = lm.quat_apply(quat, com)
     after = lm.quat_apply(lm.quat_box_plus(quat, ang_vel * dt), com) + link_vel * dt
     close((after - before) / dt, com_vel, 1e-4)
+
+
+def test_quaternions_of_two_precisions_multiply_in_the_higher_one():
+    single, double = torch.tensor([0.0, 0.0, 0.6, 0.8]), torch.tensor([0.6, 0.0, 0.0, 0.8], dtype=torch.float64)
+    product = lm.quat_mul(single, double)
+    assert product.dtype == torch.float64
+    torch.testing.assert_close(product, lm.quat_mul(single.double(), double))

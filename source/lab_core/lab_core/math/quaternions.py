@@ -20,7 +20,8 @@ def quat_mul(q1: Tensor, q2: Tensor) -> Tensor:
 
     Written in vectors: element by element it would be 28 operations, each a launch on a GPU.
     """
-    (v1, w1), (v2, w2) = q1.split((3, 1), dim=-1), q2.split((3, 1), dim=-1)
+    dtype = torch.promote_types(q1.dtype, q2.dtype)  # cross products do not promote by themselves
+    (v1, w1), (v2, w2) = (quat.to(dtype).split((3, 1), dim=-1) for quat in (q1, q2))
     vector = torch.addcmul(torch.addcmul(_cross(v1, v2), w1, v2), w2, v1)
     return torch.cat((vector, w1 * w2 - (v1 * v2).sum(dim=-1, keepdim=True)), dim=-1)
 
