@@ -5,7 +5,7 @@ from __future__ import annotations
 import warp as wp
 
 from lab_warp.math_kernels import clamp, multiply_add, quat_apply, quat_from_euler_xyz, quat_mul
-from lab_warp.mdp.draws_kernels import uniform
+from lab_warp.mdp import uniform
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 

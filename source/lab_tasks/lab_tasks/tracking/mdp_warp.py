@@ -15,8 +15,7 @@ from lab_tasks.tracking.events import Ranges, reset_to_motion
 from lab_tasks.tracking.motion_command_warp import MotionCommandWarp
 from lab_warp.env import ManagerBasedWarpEnv, WarpEnv
 from lab_warp.launches import Kernel, per_env
-from lab_warp.mdp.actions import JointActionWarp
-from lab_warp.mdp.draws import bounds
+from lab_warp.mdp import JointActionWarp, bounds
 from lab_warp.twins import twin_of
 from lab_warp.views import joint_index
 

@@ -14,12 +14,17 @@ from lab_warp.mdp import (
     rewards,
     terminations,
 )
+from lab_warp.mdp.actions import JointActionWarp
 from lab_warp.mdp.commands_clip import ClipCommandWarp
+from lab_warp.mdp.draws import bounds
+from lab_warp.mdp.draws_kernels import uniform
 from lab_warp.mdp.events import reset_joints_by_offset
 
 __all__ = [
     "ClipCommandWarp",
+    "JointActionWarp",
     "actions",
+    "bounds",
     "commands_clip",
     "commands_null",
     "commands_velocity",
@@ -32,4 +37,5 @@ __all__ = [
     "reset_joints_by_offset",
     "rewards",
     "terminations",
+    "uniform",
 ]
