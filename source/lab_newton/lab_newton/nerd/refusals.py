@@ -65,6 +65,19 @@ def check_fingerprint(what: str, learned: Mapping[str, Any], found: Mapping[str,
         raise ConfigError(f"{what} learned other physics: {'; '.join(changed[:_MOST])}{rest}.")
 
 
+def check_ground(what: str, fingerprint: Mapping[str, Any]) -> None:
+    """Refuses ground of several materials, for a model that sees contacts: it is not told which one it touches.
+
+    Raises:
+        ConfigError: shapes of the ground differ; the message names the fields.
+    """
+    first, *others = fingerprint["materials"]["ground"] or [{}]
+    changed = {field: other[field] for other in others for field in first if other[field] != first[field]}
+    if changed:
+        listed = ", ".join(f"{field} {first[field]} and {value}" for field, value in changed.items())
+        raise ConfigError(f"{what} knows one material of the ground, and shapes of it differ: {listed}.")
+
+
 def check_step(what: str, learned: RobotLayout, dt: float) -> None:
     """Refuses a step of another duration ``dt`` [s] than the model learned.
 

@@ -15,7 +15,7 @@ from lab_core.scene import ArticulationCfg, SceneCfg, actuated_joints
 from lab_newton.config import NeRDSolverCfg, NewtonCfg
 from lab_newton.nerd.layout import RobotLayout
 from lab_newton.nerd.newton_solver import SolverNeRD
-from lab_newton.nerd.refusals import check_fingerprint, check_robot
+from lab_newton.nerd.refusals import check_fingerprint, check_ground, check_robot
 from lab_newton.solver import ContactForces
 from lab_newton.solvers import WrappedSolver
 
@@ -51,6 +51,8 @@ class NeRDSolver(WrappedSolver):
 
     def check_physics(self, fingerprint: Fingerprint) -> None:
         check_fingerprint(self.inner.what, self.inner.fingerprint, fingerprint)
+        if self.contact_set is not None:
+            check_ground(self.inner.what, fingerprint)
 
     def step(self, state: newton.State, control: newton.Control, dt: float, observed: bool = False) -> None:
         self.inner.advance(state, state, control, dt)

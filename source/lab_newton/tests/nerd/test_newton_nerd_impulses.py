@@ -15,7 +15,7 @@ from lab_core.errors import ConfigError
 from lab_core.math import normalize, quat_mul
 from lab_core.scene import ArticulationCfg, IdealPDActuatorCfg, InitialStateCfg, SceneCfg
 from lab_core.sensors import ContactSetCfg, split_tokens
-from lab_newton import MuJoCoSolverCfg, NewtonCfg
+from lab_newton import MuJoCoSolverCfg, NeRDSolverCfg, NewtonCfg, SolverCfg
 from lab_newton.backend import NewtonBackend
 from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd import Contacts, NeRDModel, RobotLayout, load_model, save_model
@@ -42,14 +42,16 @@ class Recorded(NamedTuple):
     steps: Steps
 
 
-def make_walkers(num_envs: int, device: str = "cpu") -> NewtonBackend:
+def make_walkers(
+    num_envs: int, device: str = "cpu", asset: Path = ASSETS / "walker.xml", solver: SolverCfg | None = None
+) -> NewtonBackend:
     legs = IdealPDActuatorCfg(joint_names=("hip_.*",), stiffness=20.0, damping=1.0, effort_limit=10.0)
     walker = ArticulationCfg(
-        asset=str(ASSETS / "walker.xml"), init_state=InitialStateCfg(pos=(0.0, 0.0, 1.0)), actuators={"legs": legs}
+        asset=str(asset), init_state=InitialStateCfg(pos=(0.0, 0.0, 1.0)), actuators={"legs": legs}
     )
     sensors = {"contacts": ContactSetCfg(distance=SEARCH.distance, capacity=16)}
     scene = SceneCfg(entities={"robot": walker}, sensors=sensors)
-    solver = MuJoCoSolverCfg(njmax=100, nconmax=24)
+    solver = solver or MuJoCoSolverCfg(njmax=100, nconmax=24)
     return NewtonBackend(NewtonCfg(dt=DT, solver=solver), scene, num_envs, torch.device(device))
 
 
@@ -183,6 +185,18 @@ def test_a_file_holds_the_masses(landing, tmp_path):
 def test_a_robot_without_masses_is_refused(flying):
     with pytest.raises(ConfigError, match="ContactImpulses: it needs the masses of a robot"):
         NeRDModel(flying.model.layout, "ContactImpulses", {}, SEARCH)
+
+
+def test_ground_of_several_materials_is_refused(landing, tmp_path):
+    text = (ASSETS / "walker.xml").read_text()
+    patch = '<geom name="ice" type="box" size="1 1 0.1" pos="3 0 -0.1" friction="0.1 0.005 0.0001"/>'
+    asset = tmp_path / "on_ice.xml"
+    asset.write_text(text.replace("<worldbody>", f"<worldbody>{patch}", 1))
+    teacher = make_walkers(1, asset=asset)
+    save_model(tmp_path / "walker.nerd", landing.model, teacher.fingerprint())
+    teacher.close()
+    with pytest.raises(ConfigError, match=r"one material of the ground, and shapes of it differ: friction .*0\.1"):
+        make_walkers(1, asset=asset, solver=NeRDSolverCfg(model=str(tmp_path / "walker.nerd")))
 
 
 CUDA = pytest.param(

@@ -20,6 +20,7 @@ from lab_newton.backend import NewtonBackend
 from lab_newton.contact_set import find_parts
 
 ASSETS = Path(__file__).parents[1] / "newton_assets"
+GOLDEN = Path(__file__).parent / "contact_tokens.npz"
 FOOT_HEIGHT = 0.23
 """Of the root, when the feet touch the ground with straight legs."""
 
@@ -60,6 +61,32 @@ def test_feet_above_the_ground(device):
     assert torch.allclose(found[:, 2], torch.full((4,), -FOOT_HEIGHT), atol=1e-4), "below the root, on the foot"
     assert torch.allclose(geometry[0], geometry[1]) and not tokens_of(backend).geometry[~tokens_of(backend).valid].any()
     assert data.excess.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("device", ["cpu"], indirect=True)
+def test_what_is_seen_of_contacts_stays_what_it_was(device):
+    """64 robots near the ground, as their tokens were in a file of December 2026: learned models are made of these."""
+    backend = make(device, num_envs=64, distance=0.05, capacity=16)
+    generator = torch.Generator().manual_seed(26)
+    data = backend.entities["robot"]
+
+    def draw(width: int, scale: float) -> torch.Tensor:
+        return scale * (2.0 * torch.rand(64, width, generator=generator) - 1.0)
+
+    data.root_link_pose_w[:, 2] += 0.05 * torch.rand(64, generator=generator)
+    quat = torch.cat((draw(3, 0.2), torch.ones(64, 1)), dim=1)
+    data.root_link_pose_w[:, 3:] = quat / quat.norm(dim=1, keepdim=True)
+    data.root_com_vel_w.copy_(draw(6, 1.0))
+    data.joint_pos.copy_(draw(4, 0.3))
+    data.joint_vel.copy_(draw(4, 2.0))
+    backend.written.fill_(True)
+    backend.step(1)
+    tokens = backend.sensors["contacts"].tokens
+    with np.load(GOLDEN) as golden:
+        known = torch.from_numpy(golden["tokens"])
+    assert torch.equal(tokens[..., :2], known[..., :2]), "valid, owner"
+    torch.testing.assert_close(tokens, known, rtol=0.0, atol=1e-5)
+    assert tokens[..., 0].sum() > 64
 
 
 def test_tokens_are_those_of_the_beginning_and_move_with_the_root(device):
