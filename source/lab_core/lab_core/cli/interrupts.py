@@ -25,17 +25,25 @@ def lasting_interrupts() -> Iterator[None]:
         yield
         return
     report = sys.unraisablehook
+    waiting: list[threading.Timer] = []
+
+    def interrupt() -> None:
+        waiting.clear()
+        _thread.interrupt_main()
 
     def raise_again(lost: Any) -> None:
-        if isinstance(lost.exc_value, KeyboardInterrupt):
-            timer = threading.Timer(_AGAIN_AFTER_S, _thread.interrupt_main)
-            timer.daemon = True
-            timer.start()
-        else:
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
             report(lost)
+        elif not waiting:  # one is enough, however many were lost
+            timer = threading.Timer(_AGAIN_AFTER_S, interrupt)
+            timer.daemon = True
+            waiting.append(timer)
+            timer.start()
 
     sys.unraisablehook = raise_again
     try:
         yield
     finally:
         sys.unraisablehook = report
+        for timer in list(waiting):  # nothing is interrupted that comes later
+            timer.cancel()

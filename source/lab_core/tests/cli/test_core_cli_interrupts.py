@@ -67,6 +67,17 @@ def test_one_that_is_swallowed_again_and_again_is_raised_again_and_again():
         start_and_work(lambda: None)
 
 
+def test_nothing_is_interrupted_that_comes_later():
+    """Neither by those that were lost beside the one that ended the work, nor where the work ended by itself."""
+    with pytest.raises(KeyboardInterrupt), lasting_interrupts():
+        for _ in range(5):
+            in_a_destructor()
+        start_and_work(lambda: None)
+    with lasting_interrupts():
+        in_a_destructor()
+    time.sleep(0.1)
+
+
 def test_other_exceptions_are_reported_as_ever_and_the_hook_goes_away(monkeypatch):
     reported = []
     monkeypatch.setattr(sys, "unraisablehook", lambda lost: reported.append(lost.exc_type))
