@@ -10,6 +10,7 @@ The names of a group are known without importing anything; an object is imported
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -165,11 +166,13 @@ def register_task(spec: TaskSpec) -> None:
 
 
 def announced_packages() -> frozenset[str]:
-    """Top-level packages with an entry point of ``lab``, and those of tasks that were registered. Imports nothing."""
+    """Top-level packages with an entry point of ``lab``, and those of tasks that were registered, none of them of
+    Python's own library. Imports nothing."""
     points = [point for group in _GROUPS for point in entry_points(group=group)]
     factories = (factory for spec in _registered_tasks.values() for factory in (spec.env_cfg, *spec.agents.values()))
     modules = [factory.partition(":")[0] if isinstance(factory, str) else factory.__module__ for factory in factories]
-    return frozenset(name.partition(".")[0] for name in (*modules, *(point.module for point in points)))
+    packages = frozenset(name.partition(".")[0] for name in (*modules, *(point.module for point in points)))
+    return packages - sys.stdlib_module_names
 
 
 def backend_class(name: str) -> type:

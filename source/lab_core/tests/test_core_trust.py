@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import pytest
@@ -57,7 +58,15 @@ def test_texts_that_only_look_alike_pass():
         assert set(load_yaml(text)) == set("abcde")
 
 
-def test_every_task_of_installed_packages_can_be_read():
+def test_a_task_that_is_made_by_pythons_own_library_opens_nothing(monkeypatch):
+    monkeypatch.setattr("lab_core.registry._registered_tasks", {})
+    register_task(TaskSpec(id="Partial", env_cfg=functools.partial(dict)))
+    register_task(TaskSpec(id="Builtin", env_cfg=dict))
+    assert not announced_packages() & {"functools", "builtins"}
+
+
+def test_every_task_of_installed_packages_can_be_read(monkeypatch):
+    monkeypatch.setattr("lab_core.registry._registered_tasks", {})
     for task in task_ids():
         text = dump_yaml(get_task(task).make_env_cfg())
         with reading_a_file():

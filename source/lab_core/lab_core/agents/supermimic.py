@@ -41,6 +41,7 @@ class WorldModelCfg:
     final_learning_rate: float = 3e-4
     """Where a half cosine takes it to by the end of the run."""
     weight_decay: float = 1e-4
+    """Of AdamW."""
     max_grad_norm: float = 1.0
     """Longer gradients are scaled down to this norm."""
 
@@ -118,6 +119,7 @@ class SuperMimicCfg(AgentCfg):
     learning_rate: float = 3e-4
     """Of the policy."""
     critic_learning_rate: float = 5e-4
+    """Of the critic's AdamW."""
     muon_learning_rate: float = 0.01
     """Of hidden matrices under ``muon``."""
     max_grad_norm: float = 1.0

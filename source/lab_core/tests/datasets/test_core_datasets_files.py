@@ -245,7 +245,7 @@ class TestModes:
         assert len(RecordedDataset(tmp_path, "dataset_failed")) == 6 + 4
 
     def test_an_unknown_mode(self, tmp_path):
-        with pytest.raises(ConfigError, match=r"mode must be one of \('all', 'successful', 'separate'\), got 'none'"):
+        with pytest.raises(ConfigError, match=r"dataset.mode: got 'none' \(str\), expected Literal\['all', "):
             self.record(tmp_path, "none")
 
 
@@ -309,7 +309,7 @@ class TestExistingFiles:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"existing": "replace"}, "existing must be 'refuse', 'overwrite' or 'resume', got 'replace'"),
+            ({"existing": "replace"}, r"dataset.existing: got 'replace' \(str\), expected Literal\['refuse', "),
             ({"compression": 12}, "compression must be 0 .. 9, got 12"),
             ({"name": "a/b"}, "name must be a file name, got 'a/b'"),
             ({"shard_megabytes": -1.0}, "shard_megabytes must be at least 0, got -1.0"),
