@@ -125,6 +125,10 @@ def slightly_more(values: list | float) -> list | float:
     return [1.001 * value for value in values] if isinstance(values, list) else 1.001 * values
 
 
+def doubled(values: list) -> list:
+    return [2.0 * value for value in values]  # where the effort is clipped, an offset does nothing
+
+
 POSITIONS, VELOCITIES, ACTION, ROBOT = ("observations", 0), ("observations", 1), ("actions", 0), ("entities", "robot")
 
 
@@ -151,7 +155,7 @@ def test_so_it_does_with_memory_scales_clips_and_offsets(script, detailed):
         (VELOCITIES, {"clip": slightly_more}),
         (VELOCITIES, {"function": "joint_pos_rel"}),
         (ACTION, {"scale": slightly_more}),
-        (ACTION, {"offset": slightly_more}),
+        (ACTION, {"offset": doubled}),
         (ACTION, {"clip": [[-20.02, 20.02]]}),
         (ACTION, {"joint_names": ["cart_to_pole"]}),
         (ACTION, {"class": "JointVelocityAction"}),
