@@ -13,7 +13,7 @@ from lab_newton.nerd.model_file import ModelDescription, load_model, save_model
 from lab_newton.nerd.networks import NETWORKS, Contacts, Network
 from lab_newton.nerd.newton_solver import SolverNeRD
 from lab_newton.nerd.normaliser import Normaliser
-from lab_newton.nerd.refusals import check_fingerprint
+from lab_newton.nerd.refusals import check_fingerprint, check_robot
 from lab_newton.nerd.representation import Representation
 from lab_newton.nerd.solver import NeRDSolver
 from lab_newton.nerd.wrenches import ContactPoints, JointWrenches, RobotProperties, WrenchReconstruction
@@ -35,6 +35,7 @@ __all__ = [
     "SolverNeRD",
     "WrenchReconstruction",
     "check_fingerprint",
+    "check_robot",
     "load_mdlus",
     "load_model",
     "save_mdlus",

@@ -56,8 +56,8 @@ class NeRDModel(nn.Module):
         except (TypeError, ValueError) as error:
             raise ConfigError(f"Options of the network {network}: {error}.") from error
         channels = self.network.contact_channels
-        self.contacts = Normaliser(channels) if channels else None
-        """Of the numbers of contacts; fitted to those of valid ones."""
+        self.contacts = Normaliser(channels) if channels and not self.network.in_units else None
+        """Of the numbers of contacts, where the network takes them scaled; fitted to those of valid ones."""
 
     def forward(self, features: Tensor, contacts: Contacts | None = None, length: Tensor | None = None) -> Tensor:
         """Returns changes of velocity on the common scale (B, T, V), of the step after each frame; for training.
@@ -106,10 +106,10 @@ class NeRDModel(nn.Module):
         return outputs if self.network.in_units else self.changes.inverse(outputs)
 
     def _scaled(self, contacts: Contacts | None) -> Contacts | None:
-        """Returns contacts on the common scale: their numbers alone, and zeros where there is none."""
-        if contacts is None or self.contacts is None:
+        """Returns contacts as the network takes them. Scaled are their numbers alone, and zeros where there is none."""
+        if contacts is None or not self.network.contact_channels:
             return None
-        if self.network.in_units:
+        if self.contacts is None:
             return contacts
         geometry = torch.where(contacts.valid[..., None], self.contacts(contacts.geometry), 0.0)
         return contacts._replace(geometry=geometry)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from lab_core.datasets import RecordedDataset
 from lab_core.errors import ConfigError, LabError
 from lab_core.versions import versions
 from lab_newton import FitCfg
-from lab_newton.nerd import NeRDModel, save_model
+from lab_newton.nerd import NETWORKS, NeRDModel, check_fingerprint, check_robot, load_model, save_model
 from lab_rl.nerd.checkpoint import FitCheckpoint, load_checkpoint, save_checkpoint
+from lab_rl.nerd.curves import FitCurves
 from lab_rl.nerd.metrics import OneStepError, OneStepEvaluator
 from lab_rl.nerd.physics_steps import PhysicsSteps, describe_sources, read_physics_steps
 from lab_rl.nerd.processes import Processes
@@ -29,9 +30,7 @@ from lab_rl.nerd.trainer import Trainer, prepare_model
 from lab_rl.runs.display import duration
 from lab_rl.runs.files import write_file
 from lab_rl.runs.folder import RunFolder
-from lab_rl.runs.progress import ProgressFile
 from lab_rl.runs.stop_signal import StopSignal
-from lab_rl.runs.tensorboard import EventFile
 
 MODEL_FILE = "model.nerd"
 _FIXED = ("network", "options", "precision", "holdout", "seed")
@@ -116,6 +115,11 @@ class Fit:
         device: Where to compute.
         processes: Which process this is.
         checkpoint: To go on from.
+        start: Model file to begin with, whose scales stay.
+
+    Raises:
+        ConfigError: the checkpoint, or the model to begin with, is of something else, or the network needs masses that
+            the robot does not tell.
     """
 
     def __init__(
@@ -126,19 +130,18 @@ class Fit:
         device: torch.device,
         processes: Processes | None = None,
         checkpoint: Path | None = None,
+        start: Path | None = None,
     ) -> None:
         cfg.check()
         self.cfg, self.data, self.run = cfg, data, run
         self.processes = processes or Processes()
         torch.manual_seed(cfg.seed)
-        model = NeRDModel(
-            data.teacher.layout,
-            cfg.network,
-            cfg.options,
-            data.teacher.search if cfg.sees_contacts else None,
-            data.teacher.robot,
-        )
+        model = _make_model(cfg, data.teacher)
         pose_scale = prepare_model(model, data.train)
+        self._began_with: str | None = None
+        """SHA-256 of the model that it began with."""
+        if start is not None:
+            pose_scale = self._begin_with(start, model)
         stored = None if checkpoint is None else self._load(checkpoint, model)
         if stored is not None:
             pose_scale = stored.pose_scale
@@ -168,7 +171,7 @@ class Fit:
         )
 
     def run_all(self, console: Console, show: Callable[[int, str], None]) -> FitResult:
-        """Makes all updates that are left; Ctrl-C ends it after a checkpoint.
+        """Makes all updates that are left. Ctrl-C ends a fit in one process after a checkpoint, others at once.
 
         Args:
             console: For messages.
@@ -177,50 +180,35 @@ class Fit:
         Raises:
             LabError: the loss is not finite; the last checkpoint stays.
         """
-        run, trainer, cfg = self.run, self.trainer, self.cfg
-        if not self.processes.is_first:
-            while trainer.update_count < cfg.updates:
-                trainer.update()
-                if self._is_due(cfg.save_interval):
-                    self.processes.gather(self.trainer.sampler.state_dict())
-            return FitResult(trainer.update_count, False, self.evaluator(trainer.averaged), 0.0, Path(), Path())
-        start = trainer.update_count
+        trainer, cfg, start = self.trainer, self.cfg, self.trainer.update_count
+        checkpoint, error = self.run.checkpoint(start), self.evaluator(trainer.averaged)
         self._describe()
-        progress, events = ProgressFile(run.progress, start), EventFile(run.path, start)
-        began, checkpoint = time.perf_counter() - progress.elapsed, run.checkpoint(start)
-        error = self.evaluator(trainer.averaged)
+        curves = FitCurves(self.run, start, self.processes.is_first)
+        stop = StopSignal(lambda: console.print("Stopping after this update; Ctrl-C again stops at once."))
         losses: list[Tensor] = []
-        try:
-            with StopSignal(lambda: console.print("Stopping after this update; Ctrl-C again stops at once.")) as stop:
-                while trainer.update_count < cfg.updates and not (stop.requested and self.processes.world_size == 1):
-                    losses.append(trainer.update())
-                    if self._is_due(cfg.eval_interval):
-                        error = self.evaluator(trainer.averaged)
-                        loss = float(torch.stack(losses).mean())
-                        losses.clear()
-                        self._refuse_non_finite(loss, error, checkpoint)
-                        elapsed = time.perf_counter() - began
-                        row = self._scalars(loss, error)
-                        progress.add({"iteration": trainer.update_count, "elapsed_s": round(elapsed, 3), **row})
-                        events.add(trainer.update_count, row)
-                        show(trainer.update_count, f"loss {loss:.3g}  held out {error.all_channels:.3g}")
-                    if self._is_due(cfg.save_interval):
-                        checkpoint = self.save()
-                interrupted = trainer.update_count < cfg.updates
-                if interrupted and trainer.update_count != start:
+        with curves, stop if self.processes.world_size == 1 else nullcontext():
+            while trainer.update_count < cfg.updates and not stop.requested:
+                losses.append(trainer.update())
+                if self._is_due(cfg.eval_interval):
+                    error, loss = self.evaluator(trainer.averaged), float(torch.stack(losses).mean())
+                    losses.clear()
+                    self._refuse_non_finite(loss, error, checkpoint)
+                    curves.add(trainer.update_count, self._scalars(loss, error))
+                    show(trainer.update_count, f"loss {loss:.3g}  held out {error.all_channels:.3g}")
+                if self._is_due(cfg.save_interval):
                     checkpoint = self.save()
-        finally:
-            progress.close()
-            events.close()
-        error = self.evaluator(trainer.averaged)
+            interrupted = trainer.update_count < cfg.updates
+            if interrupted and trainer.update_count != start:
+                checkpoint, error = self.save(), self.evaluator(trainer.averaged)
         model = self.save_model(error)
-        seconds = time.perf_counter() - began
-        return FitResult(trainer.update_count, interrupted, error, seconds, model, checkpoint)
+        return FitResult(trainer.update_count, interrupted, error, curves.elapsed, model, checkpoint)
 
     def save(self) -> Path:
         """Writes a checkpoint; every process takes part, the first one writes."""
         samplers = self.processes.gather(self.trainer.sampler.state_dict())
         path = self.run.checkpoint(self.trainer.update_count)
+        if not self.processes.is_first:
+            return path
         teacher = self.data.teacher
         save_checkpoint(
             path,
@@ -237,8 +225,10 @@ class Fit:
         return path
 
     def save_model(self, error: OneStepError) -> Path:
-        """Writes the averaged model, with what it was made of and how well it predicts."""
+        """Writes the averaged model, with what it was made of and how well it predicts; the first process does."""
         path = self.run.path / MODEL_FILE
+        if not self.processes.is_first:
+            return path
         teacher = self.data.teacher
         extra = {
             "task": teacher.task,
@@ -247,11 +237,25 @@ class Fit:
             "transitions": len(self.data.train),
             "incomplete": self.data.train.incomplete,
             "sources": self.data.sources,
+            "began_with": self._began_with,
             "pose_scale": self._pose_scale.tolist(),
             "held_out": {error.name: error.all_channels, "velocity": error.velocity, "steps": error.count},
         }
         save_model(path, self.trainer.averaged, teacher.fingerprint, extra)
         return path
+
+    def _begin_with(self, path: Path, model: NeRDModel) -> Tensor:
+        """Gives ``model`` the weights and scales of a file, and returns the scale of changes of pose."""
+        start, known = load_model(path)
+        what = f"The model {str(path)!r} to begin with"
+        check_robot(what, start.layout, model.layout)
+        check_fingerprint(what, known.fingerprint, self.data.teacher.fingerprint)
+        made, wanted = ((each.network_name, dict(each.options)) for each in (start, model))
+        if json.dumps(made) != json.dumps(wanted):
+            raise ConfigError(f"{what} is the network {made[0]} {made[1]}, and the fit is of {wanted[0]} {wanted[1]}.")
+        model.load_state_dict(start.state_dict())
+        self._began_with = known.sha256
+        return torch.tensor(known.extra["pose_scale"])
 
     def _load(self, path: Path, model: NeRDModel) -> FitCheckpoint:
         stored = load_checkpoint(path)
@@ -294,8 +298,18 @@ class Fit:
         raise LabError(f"The loss is not finite after update {self.trainer.update_count}. {kept}")
 
     def _describe(self) -> None:
+        if not self.processes.is_first:
+            return
         run = self.run
         write_file(run.config, dump_yaml(self.cfg))
         entries = json.loads(run.versions.read_text()) if run.versions.exists() else []
         entries.append({"from_iteration": self.trainer.update_count, **versions()})
         write_file(run.versions, json.dumps(entries, indent=2) + "\n")
+
+
+def _make_model(cfg: FitCfg, teacher: Teacher) -> NeRDModel:
+    network = NETWORKS.get(cfg.network)
+    if network is not None and network.needs_masses and teacher.robot is None:
+        raise ConfigError(f"{cfg.network} needs the masses of the robot, and there are none: {teacher.no_masses}")
+    search = teacher.search if cfg.sees_contacts else None
+    return NeRDModel(teacher.layout, cfg.network, cfg.options, search, teacher.robot)

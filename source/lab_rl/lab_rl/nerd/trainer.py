@@ -194,11 +194,12 @@ def prepare_model(model: NeRDModel, steps: PhysicsSteps) -> Tensor:
             contacts is shown none.
     """
     representation = model.representation
-    if model.contacts is not None:
+    if model.network.contact_channels:
         geometry, valid = steps.contact_geometry, steps.contact_valid
         if geometry is None or valid is None or not valid.any():
             raise LabError("The model is to see contacts, and there is not one in the steps to train on.")
-        model.contacts.fit(geometry[valid])
+        if model.contacts is not None:
+            model.contacts.fit(geometry[valid])
     model.inputs.fit(representation.features(steps.q, steps.qd, steps.effort))
     model.changes.fit(representation.velocity_change(steps.q, steps.qd, steps.qd_next))
     poses = type(model.changes)(model.layout.num_velocities)

@@ -30,9 +30,9 @@ CONSOLE = Console(quiet=True)
 def make_fit(tmp_path, make_cfg, make_fit_data):
     """Makes a fit in a new run folder, or in ``run``."""
 
-    def make(run=None, data=None, checkpoint=None, processes=None, **changes) -> Fit:
+    def make(run=None, data=None, checkpoint=None, processes=None, start=None, **changes) -> Fit:
         run = RunFolder.create(tmp_path / "logs") if run is None else run
-        return Fit(make_cfg(**changes), data or make_fit_data(), run, CPU, processes, checkpoint)
+        return Fit(make_cfg(**changes), data or make_fit_data(), run, CPU, processes, checkpoint, start)
 
     return make
 
@@ -135,6 +135,49 @@ def test_ctrl_c_at_the_very_end_is_no_interruption(make_fit):
 
     result = make_fit().run_all(CONSOLE, stop_at_the_end)
     assert result.update == 12 and not result.interrupted
+
+
+# Beginning with a model -----------------------------------------------------------------------------------------------
+
+
+def test_a_fit_begins_with_a_model_whose_scales_stay(make_fit, make_fit_data, make_steps):
+    """It goes on learning, as an autoregressive stage does, in steps that the model was not fitted to."""
+    first = run_all(make_fit(updates=200, eval_interval=200, learning_rate=1e-2))
+    data = make_fit_data(make_steps(seed=1))
+    fit, fresh = make_fit(data=data, start=first.model, horizon=4, updates=20), make_fit(data=data)
+    begun, known = load_model(first.model)
+    for name, value in begun.state_dict().items():
+        assert torch.equal(fit.trainer.model.state_dict()[name], value), name
+    assert fit.evaluator(fit.trainer.averaged).scale == first.error.scale != run_all(fresh).error.scale
+    before = fit.evaluator(fit.trainer.averaged).velocity
+    result = run_all(fit)
+    assert result.error.velocity < 0.5 * run_all(make_fit(data=data, updates=20)).error.velocity
+    assert result.error.velocity != before and load_model(result.model)[1].extra["began_with"] == known.sha256
+
+
+def test_a_model_of_another_network_or_robot_is_nothing_to_begin_with(make_fit, make_fit_data):
+    start = run_all(make_fit()).model
+    with pytest.raises(ConfigError, match=r"MLP \{'hidden': \[16, 16\]\}, and the fit is of MLP \{'hidden': \[8\]\}"):
+        make_fit(start=start, options={"hidden": [8]})
+    data = make_fit_data()
+    for change, message in (
+        (
+            {"layout": dataclasses.replace(data.teacher.layout, actuated=())},
+            "to begin with learned other physics: actuated",
+        ),
+        ({"fingerprint": {"timing": {"dt": 0.01}}}, "to begin with learned other physics: timing.dt"),
+    ):
+        other = dataclasses.replace(data, teacher=dataclasses.replace(data.teacher, **change))
+        with pytest.raises(ConfigError, match=message):
+            make_fit(start=start, data=other)
+
+
+def test_a_network_that_needs_masses_says_why_there_are_none(make_fit, make_fit_data):
+    data = make_fit_data()
+    why = "Joints of entity 'robot' have dry friction, whose force does not follow from motion: hip."
+    data = dataclasses.replace(data, teacher=dataclasses.replace(data.teacher, no_masses=why))
+    with pytest.raises(ConfigError, match=f"ContactImpulses needs the masses of the robot, and there are none: {why}"):
+        make_fit(data=data, network="ContactImpulses", options={})
 
 
 # What is left behind --------------------------------------------------------------------------------------------------

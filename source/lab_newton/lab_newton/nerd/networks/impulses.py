@@ -45,6 +45,7 @@ class ContactImpulses(Network):
     """
 
     in_units = True
+    needs_masses = True
 
     def __init__(
         self,

@@ -32,6 +32,8 @@ class Network(nn.Module, ABC):
 
     in_units: ClassVar[bool] = False
     """Whether it takes features and contacts in SI units, and gives changes of velocity in them."""
+    needs_masses: ClassVar[bool] = False
+    """Whether it is for robots alone whose masses are known."""
 
     def __init__(
         self,

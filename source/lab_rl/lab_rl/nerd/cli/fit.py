@@ -25,6 +25,9 @@ class FitOptions:
     """Added to the name of the run folder."""
     resume: Path | None = None
     """Run or checkpoint to go on from, in its own folder, with the same recordings wherever they lie now."""
+    start: Path | None = None
+    """Model file of the same robot and network to begin with, whose scales stay: to make a model better, as with
+    ``--fit.horizon 8``."""
     trust: bool = False
     """Let files name any code to import; else only code of packages that announce something to lab."""
 
@@ -60,6 +63,8 @@ def main(argv: Sequence[str]) -> int:
     for notice in [notice for source in sources for notice in source.notices]:
         print_warning(notice)
     checkpoint = None if resume is None else find_checkpoint(Path(resume))
+    if checkpoint is not None and option_value(arguments, "--start") is not None:
+        raise LabError("A fit goes on with its own weights: give --resume or --start, not both.")
     recipe = recipe_of(sources[0], checkpoint)
     args = parse(FitArguments(fit=recipe), arguments, prog="lab nerd fit RECORDING ...", description=_DESCRIPTION)
     cfg = args.fit
@@ -78,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
             run.mark_latest()
         else:
             run = RunFolder(Path())
-        fit = Fit(cfg, data, run, device, processes, checkpoint)
+        fit = Fit(cfg, data, run, device, processes, checkpoint, args.start)
         if processes.is_first:
             console.print(fit.summary(), soft_wrap=True, highlight=False)
         with ProgressDisplay("updates", cfg.updates) as progress:
