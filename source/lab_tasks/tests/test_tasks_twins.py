@@ -57,7 +57,8 @@ def test_every_twin_of_a_term_is_in_a_module_that_is_checked_here():
         if original.__module__.startswith("lab_tasks.")
         and (inspect.isfunction(original) or "mdp" in original.__module__)
     }
-    tracking = {f"lab_tasks.tracking.{name}" for name in ("events", "observations")}  # test_tasks_tracking_warp.py
+    names = ("events", "observations", "rewards", "terminations")
+    tracking = {f"lab_tasks.tracking.{name}" for name in names}  # test_tasks_tracking_warp.py
     assert modules - tracking == {module.__name__ for module in MODULES}
 
 

@@ -77,6 +77,16 @@ class ClipCommandArrays(CommandArrays):
 
 
 @dataclass
+class RewardArrays:
+    """What the K terms of the reward are worth, for kernels."""
+
+    step_reward: wp.array
+    """(N, K) weighted terms of the latest step, per second."""
+    weights: wp.array
+    """(K,)."""
+
+
+@dataclass
 class TerminationArrays:
     """Why episodes ended in the latest step, for kernels."""
 

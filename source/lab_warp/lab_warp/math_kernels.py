@@ -119,3 +119,32 @@ def quat_apply(quat: wp.quat, vector: wp.vec3) -> wp.vec3:
     axis = wp.vec3(quat[0], quat[1], quat[2])
     twice_cross = 2.0 * wp.cross(axis, vector)
     return vector + quat[3] * twice_cross + wp.cross(axis, twice_cross)
+
+
+@wp.func
+def quat_conjugate(quat: wp.quat) -> wp.quat:
+    """Twin of :func:`lab_core.math.quat_conjugate`."""
+    return wp.quat(-quat[0], -quat[1], -quat[2], quat[3])
+
+
+@wp.func
+def quat_angle_squared(q1: wp.quat, q2: wp.quat) -> wp.float32:
+    """Twin of :func:`lab_core.math.quat_angle_squared` [rad^2]."""
+    difference = quat_mul(q1, quat_conjugate(q2))
+    axis = wp.vec3(difference[0], difference[1], difference[2])
+    w = wp.abs(difference[3])
+    squared_sine = wp.dot(axis, axis)
+    scale = 2.0 / w * (1.0 - squared_sine / (3.0 * w * w))
+    if squared_sine >= 1.0e-10:
+        sine = wp.sqrt(squared_sine)
+        scale = 2.0 * wp.atan2(sine, w) / sine
+    return squared_sine * scale * scale
+
+
+@wp.func
+def yaw_quat(quat: wp.quat) -> wp.quat:
+    """Twin of :func:`lab_core.math.yaw_quat`."""
+    forward_x = 1.0 - 2.0 * (quat[1] * quat[1] + quat[2] * quat[2])
+    forward_y = 2.0 * (quat[0] * quat[1] + quat[2] * quat[3])
+    half = 0.5 * wp.atan2(forward_y, forward_x)
+    return wp.quat(0.0, 0.0, wp.sin(half), wp.cos(half))

@@ -138,9 +138,11 @@ class ClipSampler(Stateful):
 
     def draw(self, generator: torch.Generator, n: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns ``n`` clips and frames (n,) int64 each, without waiting for the device."""
-        borders = self.probabilities().cumsum(0)
+        # In whole numbers: the running sum of floats does not repeat bit for bit on a GPU.
+        borders = (self.probabilities() * 2.0**40).round().long().cumsum(0)
         place, within = uniform(0.0, 1.0, (2, n), generator).double().unbind()
-        chosen = torch.searchsorted(borders, place * borders[-1], right=True).clamp(max=self.num_bins - 1)
+        place = (place * borders[-1]).long()
+        chosen = torch.searchsorted(borders, place, right=True).clamp(max=self.num_bins - 1)
         width = self._widths[chosen]
         frame = self._first[chosen] + torch.minimum((within * width).long(), width - 1)
         return self._clips[chosen], frame

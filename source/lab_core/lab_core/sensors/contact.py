@@ -18,12 +18,12 @@ class ContactSensorCfg(SensorCfg):
     body_names: tuple[str, ...] = (".*",)
     """Names or regular expressions of the bodies."""
     history_length: int = 4
-    """Number of physics substeps that ``net_forces_w_history`` keeps; as long as the decimation, it misses none."""
+    """Number of physics substeps that the histories keep; as long as the decimation, they miss none."""
     force_threshold: float = 1.0
     """A body is in contact when the norm of its net force is greater [N]."""
     filter_entities: tuple[str, ...] | None = None
     """Also give the force from each of these other parties alone: entity names, ``"terrain"``, or
-    ``entity/body``. None: no ``force_matrix_w``."""
+    ``entity/body``. None: no ``force_matrix_w`` and no history of it."""
 
 
 class ContactSensorData(ContactTimesData):
@@ -48,4 +48,10 @@ class ContactSensorData(ContactTimesData):
         self.force_matrix_w = (
             None if cfg.filter_entities is None else torch.zeros(*bodies, len(cfg.filter_entities), 3, device=device)
         )
-        """(N, B, M, 3) force from each filtered party."""
+        """(N, B, M, 3) force from each filtered party in the latest substep."""
+        self.force_matrix_w_history = (
+            None
+            if cfg.filter_entities is None
+            else torch.zeros(num_envs, cfg.history_length, len(body_names), len(cfg.filter_entities), 3, device=device)
+        )
+        """(N, H, B, M, 3), the newest first."""

@@ -20,7 +20,7 @@ from lab_newton.state import NewtonEntity
 
 TERRAIN = "terrain"
 """Name of the static ground among the filtered parties."""
-_DTYPES: dict[str, Any] = {"net_forces_w": wp.vec3, "net_forces_w_history": wp.vec3, "force_matrix_w": wp.vec3}
+_FORCES = ("net_forces_w", "net_forces_w_history", "force_matrix_w", "force_matrix_w_history")
 
 
 class ContactSensor(TouchSensor):
@@ -42,7 +42,7 @@ class ContactSensor(TouchSensor):
         self._solver_steps = context.solver_steps
         self._force_threshold = cfg.force_threshold
         self.data = data = ContactSensorData(cfg, self.num_envs, self.body_names, self.dt, self.torch_device)
-        dtypes = {field: dtype for field, dtype in _DTYPES.items() if getattr(data, field) is not None}
+        dtypes: dict[str, Any] = {field: wp.vec3 for field in _FORCES if getattr(data, field) is not None}
         self._times = self.share(data, dtypes)
         self._forces = kernels.ForceArrays()
         for field in dtypes:

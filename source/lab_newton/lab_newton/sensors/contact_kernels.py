@@ -24,6 +24,7 @@ class ForceArrays:
     net_forces_w: wp.array2d[wp.vec3]
     net_forces_w_history: wp.array3d[wp.vec3]
     force_matrix_w: wp.array3d[wp.vec3]
+    force_matrix_w_history: wp.array4d[wp.vec3]
 
 
 @wp.kernel
@@ -77,15 +78,21 @@ def update(
     world, body = wp.tid()
     force = _take(sums, world, body, 0, share)
     sensor.net_forces_w[world, body] = force
-    for party in range(sums.shape[2] - 1):
+    parties = sums.shape[2] - 1
+    for party in range(parties):
         sensor.force_matrix_w[world, body, party] = _take(sums, world, body, 1 + party, share)
 
     oldest = sensor.net_forces_w_history.shape[1] - 1
-    for age in range(oldest):
-        sensor.net_forces_w_history[world, oldest - age, body] = sensor.net_forces_w_history[
-            world, oldest - age - 1, body
-        ]
+    for step in range(oldest):
+        age = oldest - step
+        sensor.net_forces_w_history[world, age, body] = sensor.net_forces_w_history[world, age - 1, body]
+        for party in range(parties):
+            sensor.force_matrix_w_history[world, age, body, party] = sensor.force_matrix_w_history[
+                world, age - 1, body, party
+            ]
     sensor.net_forces_w_history[world, 0, body] = force
+    for party in range(parties):
+        sensor.force_matrix_w_history[world, 0, body, party] = sensor.force_matrix_w[world, body, party]
 
     count_step(times, world, body, wp.length(force) > force_threshold, dt)
 
@@ -110,4 +117,6 @@ def clear(mask: wp.array[wp.bool], sensor: ForceArrays, times: ContactTimes):
         sensor.net_forces_w_history[world, age, body] = wp.vec3()
     for party in range(sensor.force_matrix_w.shape[2]):
         sensor.force_matrix_w[world, body, party] = wp.vec3()
+        for age in range(sensor.force_matrix_w_history.shape[1]):
+            sensor.force_matrix_w_history[world, age, body, party] = wp.vec3()
     clear_times(times, world, body)

@@ -135,13 +135,18 @@ def test_the_ground_is_the_only_party_that_pushes_standing_feet(dropped):
 
 
 def test_history_has_the_newest_substep_first(dropped):
-    data = dropped.sensors["all"]
+    data, feet = dropped.sensors["all"], dropped.sensors["feet"]
     expected: list[torch.Tensor] = []
+    by_party: list[torch.Tensor] = []
     for _ in range(60):
         dropped.step(1)
         expected.insert(0, data.net_forces_w.clone())
+        by_party.insert(0, feet.force_matrix_w.clone())
         recent = torch.stack(expected[:6], dim=1)
         assert torch.equal(data.net_forces_w_history[:, : recent.shape[1]], recent)
+        recent = torch.stack(by_party[: feet.force_matrix_w_history.shape[1]], dim=1)
+        assert torch.equal(feet.force_matrix_w_history[:, : recent.shape[1]], recent)
+    assert len({float(force[0, 1, 0, 2]) for force in by_party[:4]}) == 4, "the forces did not change"
     assert len({float(force[0, 1, 2]) for force in expected[:6]}) == 6, "the forces did not change"
 
 
@@ -193,7 +198,7 @@ def test_the_reset_harness_finds_every_buffer(dropped):
     changed = check_masked_reset(dropped, dropped.reset, dropped.num_envs)
     fields = dropped.sensors["feet"].state_dict()
     assert {f"sensors.feet.{field}" for field in fields} <= changed
-    assert "net_forces_w_history" in fields and "force_matrix_w" in fields
+    assert {"net_forces_w_history", "force_matrix_w", "force_matrix_w_history"} <= set(fields)
 
 
 def test_a_world_that_goes_non_finite_shows_no_forces(dropped):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from lab_warp.math_kernels import clamp, multiply_add, quat_apply, quat_from_euler_xyz, quat_mul
+from lab_warp.math_kernels import clamp, multiply_add, quat_apply, quat_conjugate, quat_from_euler_xyz, quat_mul
 from lab_warp.mdp import uniform
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -34,43 +34,16 @@ def process_action(
 
 
 @wp.kernel
-def draw_start(
-    mask: wp.array[wp.bool],
-    borders: wp.array[wp.float32],
-    bin_clip: wp.array[wp.int64],
-    bin_first: wp.array[wp.int64],
-    bin_width: wp.array[wp.int64],
-    clips: wp.int32,
-    from_first_frame: wp.bool,
-    clips_in_turn: wp.bool,
-    rng_state: wp.array[wp.uint32],
-    clip: wp.array[wp.int64],
-    frame: wp.array[wp.int64],
+def choose_start(
+    clips_in_turn: wp.int32, from_first_frame: wp.bool, clip: wp.array[wp.int64], frame: wp.array[wp.int64]
 ):
-    """Draws a bin by the sums (B,) of their probabilities, and a frame in it. Launch over N."""
+    """Puts in the place of what was drawn one of ``clips_in_turn`` clips, if any, and its first frame. Launch over
+    N."""
     env = wp.tid()
-    if not mask[env]:
-        return
-    rng = rng_state[env]
-    last = borders.shape[0] - 1
-    place = wp.randf(rng) * borders[last]
-    within = wp.randf(rng)
-    rng_state[env] = rng
-    low = wp.int32(0)
-    high = last
-    while low < high:
-        middle = (low + high) // 2
-        if borders[middle] > place:
-            high = middle
-        else:
-            low = middle + 1
-    width = wp.int32(bin_width[low])
-    clip[env] = bin_clip[low]
-    frame[env] = bin_first[low] + wp.int64(wp.min(wp.int32(within * wp.float32(width)), width - 1))
+    if clips_in_turn > 0:
+        clip[env] = wp.int64(env % clips_in_turn)
     if from_first_frame:
         frame[env] = wp.int64(0)
-    if clips_in_turn:
-        clip[env] = wp.int64(env % clips)
 
 
 @wp.kernel
@@ -118,11 +91,6 @@ def reset_to_shown(
 
 
 @wp.func
-def inverse(quat: wp.quat) -> wp.quat:
-    return wp.quat(-quat[0], -quat[1], -quat[2], quat[3])
-
-
-@wp.func
 def write_two_columns(quat: wp.quat, env: wp.int32, start: wp.int32, out: wp.array2d[wp.float32]):
     """Writes the first two columns of the matrix of ``quat``, row by row."""
     x = quat_apply(quat, wp.vec3(1.0, 0.0, 0.0))
@@ -146,7 +114,7 @@ def motion_anchor_pos(
     env = wp.tid()
     own = pose[env, wp.int32(bodies[anchor])]
     arm = body_pos[env, anchor] - (wp.transform_get_translation(own) - env_origins[env])
-    found = quat_apply(inverse(wp.transform_get_rotation(own)), arm)
+    found = quat_apply(quat_conjugate(wp.transform_get_rotation(own)), arm)
     for i in range(3):
         out[env, i] = found[i]
 
@@ -164,7 +132,7 @@ def motion_anchor_ori(
     """Launch over N."""
     env = wp.tid()
     own = wp.transform_get_rotation(pose[env, wp.int32(bodies[anchor])])
-    write_two_columns(quat_mul(inverse(own), body_quat[env, anchor]), env, 0, out)
+    write_two_columns(quat_mul(quat_conjugate(own), body_quat[env, anchor]), env, 0, out)
 
 
 @wp.kernel
@@ -175,7 +143,7 @@ def robot_body_pos(
     env, body = wp.tid()
     frame = pose[env, wp.int32(bodies[anchor])]
     arm = wp.transform_get_translation(pose[env, wp.int32(bodies[body])]) - wp.transform_get_translation(frame)
-    found = quat_apply(inverse(wp.transform_get_rotation(frame)), arm)
+    found = quat_apply(quat_conjugate(wp.transform_get_rotation(frame)), arm)
     for i in range(3):
         out[env, 3 * body + i] = found[i]
 
@@ -188,7 +156,7 @@ def robot_body_ori(
     env, body = wp.tid()
     frame = wp.transform_get_rotation(pose[env, wp.int32(bodies[anchor])])
     own = wp.transform_get_rotation(pose[env, wp.int32(bodies[body])])
-    write_two_columns(quat_mul(inverse(frame), own), env, 6 * body, out)
+    write_two_columns(quat_mul(quat_conjugate(frame), own), env, 6 * body, out)
 
 
 @wp.kernel

@@ -1,18 +1,15 @@
-"""Twins of the action, the reset and the observations of motion tracking, whose torch terms say what they do.
-
-Rewards and terminations stay in torch, and on a GPU become part of the graph.
-"""
+"""Twins of the action, the reset and the observations of motion tracking, whose torch terms say what they do."""
 
 from __future__ import annotations
 
 import warp as wp
 
-from lab_core.managers import SceneEntityCfg, TermError, check_range
+from lab_core.managers import SceneEntityCfg, check_range
 from lab_tasks.tracking import mdp_kernels as kernels
 from lab_tasks.tracking import observations
 from lab_tasks.tracking.actions import MotionJointPositionAction, MotionJointPositionActionCfg
 from lab_tasks.tracking.events import Ranges, reset_to_motion
-from lab_tasks.tracking.motion_command_warp import MotionCommandWarp
+from lab_tasks.tracking.motion_command_warp import find_motion
 from lab_warp.env import ManagerBasedWarpEnv, WarpEnv
 from lab_warp.launches import Kernel, per_env
 from lab_warp.mdp import JointActionWarp, bounds
@@ -32,7 +29,7 @@ class MotionJointPositionActionWarp(  # pyright: ignore[reportIncompatibleMethod
     _target = "joint_pos_target"
 
     def process_actions(self, actions: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        command, term = _command(self._env, self.cfg.command_name), self._arrays
+        command, term = find_motion(self._env, self.cfg.command_name), self._arrays
         wp.launch(
             kernels.process_action,
             dim=(self._env.num_envs, self.action_dim),
@@ -56,15 +53,12 @@ def reset_to_motion_warp(
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     check_range(joint_position_range, "joint_position_range")
-    command, data = _command(env, command_name), env.scene[asset_cfg.name].data.warp
-    wp.launch(
-        kernels.draw_start,
-        dim=env.num_envs,
-        inputs=[mask, command.borders, *command.bins, len(command.clip_names), from_first_frame, clips_in_turn],
-        outputs=[env.warp.rng, command.drawn_clip, command.drawn_frame],
-        device=env.wp_device,
-    )
-    command.start_at(mask, command.drawn_clip, command.drawn_frame)
+    command, data = find_motion(env, command_name), env.scene[asset_cfg.name].data.warp
+    starts = command.starts
+    starts.draw(mask)
+    clips = len(command.clip_names) if clips_in_turn else 0
+    per_env(env, kernels.choose_start, starts.frame, clips, from_first_frame, starts.clip)
+    command.start_at(mask, starts.clip, starts.frame)
     ranges = [
         wp.spatial_vector(*bound)
         for what, given in (("pose_range", pose_range), ("velocity_range", velocity_range))
@@ -120,7 +114,7 @@ def root_link_lin_vel(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _
 def _observe_anchor(
     env: ManagerBasedWarpEnv, kernel: Kernel, out: wp.array, command_name: str, asset_cfg: SceneEntityCfg
 ) -> None:
-    command, data = _command(env, command_name), env.scene[asset_cfg.name].data.warp
+    command, data = find_motion(env, command_name), env.scene[asset_cfg.name].data.warp
     per_env(
         env, kernel, out, data.body_link_pose_w, env.warp.env_origins, command.body_pos, command.body_quat,
         command.body_ids, command.keys.anchor,
@@ -130,14 +124,7 @@ def _observe_anchor(
 def _observe_bodies(
     env: ManagerBasedWarpEnv, kernel: Kernel, out: wp.array, command_name: str, asset_cfg: SceneEntityCfg
 ) -> None:
-    command, data = _command(env, command_name), env.scene[asset_cfg.name].data.warp
+    command, data = find_motion(env, command_name), env.scene[asset_cfg.name].data.warp
     dim = (env.num_envs, len(command.keys.names))
     inputs = [data.body_link_pose_w, command.body_ids, command.keys.anchor]
     wp.launch(kernel, dim=dim, inputs=inputs, outputs=[out], device=env.wp_device)
-
-
-def _command(env: ManagerBasedWarpEnv, name: str) -> MotionCommandWarp:
-    command = env.command_manager.get_term(name)
-    if not isinstance(command, MotionCommandWarp):
-        raise TermError(f"Command {name!r} must be of a motion, got {type(command).__name__}.")
-    return command

@@ -76,7 +76,6 @@ class MotionCommand(ClipCommandTerm):
         self._command = self._shown[:, : 2 * len(entity.joint_names)]
         for name in ("error_anchor_pos", "error_body_pos", "error_joint_pos"):
             self.metrics[name] = torch.zeros(env.num_envs, device=env.device)
-        self._scored: tuple[list[int], float] | None = None
         self._update_command(torch.ones(env.num_envs, dtype=torch.bool, device=env.device))
 
     def update_metrics(self) -> None:
@@ -94,15 +93,21 @@ class MotionCommand(ClipCommandTerm):
     def score(self) -> torch.Tensor:
         """Returns how well the last step followed the motion (N,), 1 at best."""
         manager: Any = self._env.reward_manager  # pyright: ignore[reportAttributeAccessIssue]
-        if self._scored is None:
-            names = manager.find_terms(self.cfg.score_rewards)
-            weights = sum(manager.weights[name] for name in names)
-            if not weights > 0.0:
-                raise TermError(f"The weights of the rewards {', '.join(names)} must add up to more than 0.")
-            columns = [manager.term_names.index(name) for name in names]
-            self._scored = columns, weights
-        columns, weights = self._scored
+        columns, weights = self.scored_rewards()
         return torch.stack([manager.step_reward[:, column] for column in columns]).sum(dim=0) / weights
+
+    def scored_rewards(self) -> tuple[list[int], float]:
+        """Returns the columns of the rewards that make up the score, and the sum of their weights now.
+
+        Raises:
+            TermError: the weights do not add up to more than 0.
+        """
+        manager: Any = self._env.reward_manager  # pyright: ignore[reportAttributeAccessIssue]
+        names: list[str] = manager.find_terms(self.cfg.score_rewards)
+        weights = sum(manager.weights[name] for name in names)
+        if not weights > 0.0:
+            raise TermError(f"The weights of the rewards {', '.join(names)} must add up to more than 0.")
+        return [manager.term_names.index(name) for name in names], weights
 
     def ghosts(self) -> Sequence[Ghost]:
         """Returns the robot as the motion has it now."""

@@ -83,12 +83,24 @@ def body_ang_vel_exp(
 
 @declare(capturable=True)
 def self_collision(env: Env, sensor_cfg: SceneSensorCfg, threshold: float) -> torch.Tensor:
-    """1 where bodies of the robot push each other with more than ``threshold`` [N] at the end of the step, a cost.
+    """In how many physics steps of the sensor's history bodies of the robot push each other with more than
+    ``threshold`` [N], a cost.
 
     The first of the sensor's ``filter_entities`` is the robot itself. A model that predicts touches takes its place in
     imagination.
     """
-    forces = sensor_data(env, sensor_cfg, ContactSensorData).force_matrix_w
-    if forces is None:
+    forces = touches_of_itself(env, sensor_cfg).force_matrix_w_history
+    assert forces is not None
+    return (forces[:, :, :, 0].square().sum(dim=-1) > threshold**2).any(dim=2).sum(dim=1).float()
+
+
+def touches_of_itself(env: Env, sensor_cfg: SceneSensorCfg) -> ContactSensorData:
+    """Returns the data of a contact sensor whose first party is the robot itself.
+
+    Raises:
+        TermError: it has no parties.
+    """
+    data = sensor_data(env, sensor_cfg, ContactSensorData)
+    if data.force_matrix_w_history is None:
         raise TermError(f"Sensor {sensor_cfg.name!r} needs filter_entities with the robot itself.")
-    return (forces[:, :, 0].square().sum(dim=-1) > threshold**2).any(dim=1).float()
+    return data

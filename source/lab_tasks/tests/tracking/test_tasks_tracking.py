@@ -14,6 +14,7 @@ from lab_core.imagination import ArticulationState, Imagination
 from lab_core.math import com_lin_vel_from_link
 from lab_core.names import UnknownNameError
 from lab_tasks.motions import MotionError
+from lab_tasks.tracking import rewards
 from lab_tasks.tracking.g1 import KEY_BODIES, g1_env_cfg
 from lab_tasks.tracking.motion_command import MotionCommand, load_clips
 
@@ -285,8 +286,21 @@ def test_touching_oneself_costs_and_standing_does_not(env):
     robot.write_joint_state(joints, torch.zeros(N, 29))
     env.physics.forward()
     env.step(torch.zeros(N, 29))
-    assert env.reward_manager.step_reward[:, column].tolist() == [-10.0] * 4 + [0.0] * 4
+    assert env.reward_manager.step_reward[:, column].tolist() == [-40.0] * 4 + [0.0] * 4
     env.reset()
+
+
+def test_touches_of_every_physics_step_count(env):
+    """Also those that are over before the step ends; several bodies at once count as one."""
+    params = env.reward_manager.get_term_cfg("self_collision").params
+    history = env.scene.sensor("self_contact").force_matrix_w_history
+    kept, history[:] = history.clone(), 0.0
+    assert history.shape == (N, env.cfg.decimation, 30, 1, 3)
+    history[1, 3, 5, 0, 2] = 11.0
+    history[2, 1:3, 7:9, 0, 0] = -20.0
+    history[3, :, 4, 0] = 5.0  # below the threshold
+    assert rewards.self_collision(env, **params).tolist() == [0.0, 1.0, 2.0] + [0.0] * (N - 3)
+    history.copy_(kept)
 
 
 def test_the_sampler_hears_of_every_step(env):

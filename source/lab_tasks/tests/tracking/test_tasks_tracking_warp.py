@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+import warp as wp
 
 from lab_core.envs import make_env
+from lab_core.math import quat_apply, quat_box_plus
+from lab_tasks.tracking import events, observations, rewards, terminations
 from lab_tasks.tracking.g1 import g1_env_cfg
 from lab_tasks.tracking.motion_command_warp import MotionCommandWarp
+from lab_warp.testing import check_signature, twins_in
+from lab_warp.twins import find_twin
 
 N = 4
 
@@ -76,10 +81,65 @@ def test_resets_draw_clips_and_frames_by_the_sampler():
     env.close()
 
 
-def test_islands_are_only_torch_work_that_a_gpu_captures(undisturbed):
-    reports = {report.stage: report for report in undisturbed["warp"].capture_report()}
-    (islands,) = (report.islands for name, report in reports.items() if name.endswith("._step"))
-    assert not [island for island in islands if "event" in island or "action" in island or "command" in island]
+def test_a_step_is_one_graph():
+    env = make("warp", play=False)
+    env.reset()
+    for _ in range(30):
+        env.step(torch.randn(N, 29))
+    (report,) = (report for report in env.capture_report() if report.stage.endswith("._step"))
+    assert (report.num_graphs, report.num_captures, report.islands) == (1, 1, ())
+    env.close()
+
+
+def own_terms(env) -> list[tuple[str, Callable, dict]]:
+    managers = (env.reward_manager, env.termination_manager)
+    terms = [(name, manager.get_term_cfg(name)) for manager in managers for name in manager.term_names]
+    found = [(name, cfg.func, cfg.params) for name, cfg in terms if cfg.func.__module__.startswith("lab_tasks.")]
+    return found
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.02, 0.6])
+def test_rewards_and_terminations_are_those_of_torch(undisturbed, scale):
+    """On the motion itself, near it and far from it, for the same buffers."""
+    env = undisturbed["warp"]
+    env.reset()
+    robot, command = env.scene["robot"].data, env.command_manager.get_term("motion")
+    generator = torch.Generator().manual_seed(1)
+    seen = set()
+    for _ in range(20):
+        ids, origins = command.keys.ids, env.scene.env_origins[:, None]
+        pos, quat = command.target.body_pos, command.target.body_quat
+        quat = quat_box_plus(quat, scale * torch.randn(*quat.shape[:2], 3, generator=generator))
+        pos = pos + origins + scale * torch.randn(pos.shape, generator=generator)
+        robot.body_link_pose_w[:, ids] = torch.cat((pos, quat), dim=-1)
+        com = quat_apply(quat, robot.body_com_pos_b[:, ids])
+        ang = command.target.body_ang_vel + 10.0 * scale * torch.randn(pos.shape, generator=generator)
+        lin = command.target.body_lin_vel + 3.0 * scale * torch.randn(pos.shape, generator=generator)
+        robot.body_com_vel_w[:, ids] = torch.cat((lin + torch.linalg.cross(ang, com), ang), dim=-1)
+        touch = env.scene.sensor("self_contact").force_matrix_w_history
+        touch.copy_(3.0 * torch.randn(touch.shape, generator=generator))
+        for name, func, params in own_terms(env):
+            wanted = func(env, **params)
+            found = torch.full_like(wanted, False if wanted.dtype == torch.bool else float("nan"))
+            twin = find_twin(func)
+            assert twin is not None, name
+            twin(env, wp.from_torch(found), **params)
+            torch.testing.assert_close(found, wanted, rtol=2e-6, atol=2e-6, msg=lambda text, at=name: f"{at}: {text}")
+            seen.update((name, float(value)) for value in wanted)
+            if scale == 0.0 and name.startswith("motion_"):
+                torch.testing.assert_close(wanted, torch.ones(N), rtol=0.0, atol=1e-4)
+    names = {name for name, _, _ in own_terms(env)}
+    assert len(names) == 10
+    if scale == 0.6:
+        assert all(len([value for at, value in seen if at == name]) > 1 for name in names), seen
+
+
+@pytest.mark.parametrize("module", [events, observations, rewards, terminations])
+def test_every_term_has_a_twin_with_its_parameters(module):
+    terms = [term for term in vars(module).values() if getattr(term, "capturable", False)]
+    assert terms or module is events
+    for term in [*terms, *twins_in(module).values()]:
+        check_signature(term)
 
 
 @pytest.mark.gpu

@@ -8,7 +8,7 @@ import torch
 import warp as wp
 
 from lab_core.managers import RewardTermCfg, RewardTerms
-from lab_warp.env import WarpEnv
+from lab_warp.env import RewardArrays, WarpEnv
 from lab_warp.managers import kernels
 from lab_warp.managers.terms import WarpTerms
 from lab_warp.reductions import masked_means
@@ -35,6 +35,7 @@ class RewardManagerWarp(WarpTerms, RewardTerms):
         """Terms that the captured step evaluates; None before the first step."""
         self._slots, _ = env.log.reserve(self._log_names)
         self._outputs = [wp.from_torch(buffer) for buffer in (self.step_reward, self._episode_sums, self.reward)]
+        self.warp = RewardArrays(self._outputs[0], self._device_weights.warp)
         self._fix_terms()
         self.copy_settings()
 

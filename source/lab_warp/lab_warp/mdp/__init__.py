@@ -15,6 +15,7 @@ from lab_warp.mdp import (
     terminations,
 )
 from lab_warp.mdp.actions import JointActionWarp
+from lab_warp.mdp.clip_sampler import ClipSamplerWarp
 from lab_warp.mdp.commands_clip import ClipCommandWarp
 from lab_warp.mdp.draws import bounds
 from lab_warp.mdp.draws_kernels import uniform
@@ -22,6 +23,7 @@ from lab_warp.mdp.events import reset_joints_by_offset
 
 __all__ = [
     "ClipCommandWarp",
+    "ClipSamplerWarp",
     "JointActionWarp",
     "actions",
     "bounds",
