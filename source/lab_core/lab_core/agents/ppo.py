@@ -64,6 +64,8 @@ class PPOCfg(AgentCfg):
     """Hold the change of values in an update within ``clip_param``."""
     max_grad_norm: float = 1.0
     """Longer gradients are scaled down to this norm."""
+    precision: Literal["fp32", "tf32"] = "fp32"
+    """Of the products of matrices where it is :attr:`captured` on a GPU: tf32 rounds their factors to 10 bits."""
     captured: bool = False
     """Act and update without waiting for the device, on a GPU by CUDA graphs; False: by rsl-rl's own code, which does
     the same, and on a CPU bit for bit."""

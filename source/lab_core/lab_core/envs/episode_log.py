@@ -49,6 +49,17 @@ class EpisodeLog(Stateful):
                 self._names, self._values = names, torch.stack(kept) if kept else new
         torch.where(any_reset, new, self._values, out=self._values)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the values, in their order."""
+        return tuple(self._names)
+
+    @property
+    def buffer(self) -> torch.Tensor | None:
+        """(K,) the live values in the order of :attr:`names`, each in a place that it keeps, and room for more behind
+        them; None where they may move."""
+        return None
+
     def values(self) -> dict[str, torch.Tensor]:
         """Returns owned 0-d tensors by name."""
         return dict(zip(self._names, self._values.clone().unbind(), strict=True))

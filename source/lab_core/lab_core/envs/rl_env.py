@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from lab_core.capability import Capability
 from lab_core.config import check_complete, check_kinds
 from lab_core.envs.built_from import built_from, constants_kept
 from lab_core.envs.episode_log import EpisodeLog
@@ -205,6 +206,31 @@ class RLEnv(VectorEnv, StateRoot, ABC):
             self._take_actions(actions)
             run_stages(self, STEP, self._mark)
             return self._results()
+
+    def step_live(self, act: Callable[[], torch.Tensor], keep: Callable[[], None]) -> None:
+        """Makes a step as :meth:`step` does, and hands nothing over: what it led to lies in buffers.
+
+        For a loop without Python. Where :attr:`live_capture` says so, both functions become part of what is captured of
+        the step, and their code runs no more. So they work with tensors that stay where they are, read nothing on the
+        host and draw no random numbers. :attr:`extras` stays that of the latest step or reset that returned one.
+
+        Args:
+            act: Returns the actions (N, A) for ``obs_buf``.
+            keep: Called behind the step; it may read ``reward_buf``, ``reset_terminated``, ``reset_time_outs``,
+                ``reset_buf``, ``final_obs_buf``, ``obs_buf`` and ``log``.
+
+        Raises:
+            LabError: the action has the wrong shape, or on a CPU, is not finite.
+        """
+        with torch.no_grad():
+            self._take_actions(act())
+            run_stages(self, STEP, self._mark)
+            keep()
+
+    @property
+    def live_capture(self) -> Capability:
+        """Whether :meth:`step_live` is one graph, with what it is given in it, as known from the latest step."""
+        return Capability(False, "this front end captures nothing of a step")
 
     def _results(self) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Returns what a step returns."""

@@ -107,6 +107,11 @@ class Runner(ABC):
             LabError: the state does not fit the settings or the environment.
         """
 
+    def describe(self) -> str:
+        """Returns in words what of an iteration that has been made is recorded, and what is not and why; empty where
+        there is nothing to say."""
+        return ""
+
     def randomize_episode_ages(self) -> None:
         """Gives the running episodes random ages, so that their time-outs spread over the coming iterations."""
         with torch.inference_mode():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -77,23 +77,30 @@ class StepLogs:
 
     def __init__(self) -> None:
         self._steps: dict[tuple[str, ...], list[tuple[Mapping[str, torch.Tensor], torch.Tensor]]] = {}
+        self._rows: list[tuple[Sequence[str], torch.Tensor, torch.Tensor]] = []
 
     def add(self, log: Mapping[str, torch.Tensor], reset_count: torch.Tensor) -> None:
         """Keeps the ``log`` of a step (0-d each, owned by the receiver); ``reset_count`` (0-d): environments reset."""
         if log:
             self._steps.setdefault(tuple(log), []).append((log, reset_count))
 
+    def add_rows(self, names: Sequence[str], values: torch.Tensor, reset_counts: torch.Tensor) -> None:
+        """Keeps the logs of T steps: ``values`` (T, K) of K ``names``, and ``reset_counts`` (T,)."""
+        self._rows.append((names, values, reset_counts))
+
     def means(self) -> dict[str, torch.Tensor]:
         """Weighted means (0-d) by name since the last call; NaN where no environment was reset."""
+        for names, steps in self._steps.items():
+            values = torch.stack([log[name] for log, _ in steps for name in names]).view(len(steps), -1)
+            self.add_rows(names, values, torch.stack([count for _, count in steps]))
         sums: dict[str, torch.Tensor] = {}
         weights: dict[str, torch.Tensor] = {}
-        for names, steps in self._steps.items():
-            weight = torch.stack([count for _, count in steps]).float()
-            values = torch.stack([log[name] for log, _ in steps for name in names]).float().view(len(steps), -1)
+        for names, values, counts in self._rows:
+            weight = counts.float()
             # where(): a step without a reset may log anything, also NaN
-            weighted = torch.where(weight.unsqueeze(-1) > 0, values * weight.unsqueeze(-1), 0.0).sum(0)
+            weighted = torch.where(weight.unsqueeze(-1) > 0, values.float() * weight.unsqueeze(-1), 0.0).sum(0)
             for name, value in zip(names, weighted.unbind(), strict=True):
                 sums[name] = sums.get(name, 0.0) + value
                 weights[name] = weights.get(name, 0.0) + weight.sum()
-        self._steps = {}
+        self._steps, self._rows = {}, []
         return {name: value / weights[name] for name, value in sums.items()}

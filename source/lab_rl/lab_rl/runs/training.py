@@ -162,7 +162,7 @@ class _Session:
             iteration = self._next(checkpoint)
             elapsed = time.perf_counter() - began
             if iteration.number == self.start + 1:
-                display.print(describe_step(self.env))
+                display.print(f"{describe_step(self.env)} {self.runner.describe()}".rstrip())
             progress.add({**_summary(iteration), "elapsed_s": round(elapsed, 3), **iteration.scalars})
             events.add(iteration.number, iteration.scalars)
             self._warn(display, iteration)

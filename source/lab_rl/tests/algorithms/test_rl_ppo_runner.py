@@ -207,7 +207,7 @@ def test_collecting_never_waits_for_the_device():
     with torch.inference_mode(), NoHostReads():
         runner._collect()
         runner.alg.compute_returns(runner.adapter.get_observations())
-        runner.episodes.update(runner._rewards, runner.alg.storage.dones.squeeze(-1).bool())
+        runner.episodes.update(runner._rollout.rewards, runner.alg.storage.dones.squeeze(-1).bool())
     with pytest.raises(AssertionError, match="waits for the device"), NoHostReads():
         torch.ones(1).item()
 
@@ -309,7 +309,7 @@ def test_failed_update_is_named(monkeypatch, captured):
         return losses + torch.tensor([float("inf"), 0.0, 0.0]) if captured else losses | {"value": float("inf")}
 
     if captured:
-        broken.rate = update.rate
+        broken.rate, broken.std = update.rate, update.std
         monkeypatch.setattr(runner, "_update", broken)
     else:
         monkeypatch.setattr(runner.alg, "update", broken)

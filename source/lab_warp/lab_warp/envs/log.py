@@ -66,5 +66,13 @@ class WarpEpisodeLog(EpisodeLog):
                 self.reserve([name])
             self._buffer[self._slots[name]] = value
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._slots)
+
+    @property
+    def buffer(self) -> torch.Tensor:
+        return self._buffer
+
     def values(self) -> dict[str, torch.Tensor]:
         return dict(zip(self._slots, self._buffer[: len(self._slots)].clone().unbind(), strict=True))

@@ -17,6 +17,7 @@ from lab_core.recorder import RecorderHooks
 from lab_core.seeding import make_generator, seed_everything
 from lab_warp.capture import CaptureContext, Island, StageReport, capture_torch, captured, captured_stages, eager
 from lab_warp.env import EnvArrays
+from lab_warp.envs.live_step import LiveStep
 from lab_warp.envs.log import WarpEpisodeLog
 from lab_warp.managers import EventManagerWarp, kernels
 from lab_warp.progress import Progress, quiet_warp
@@ -75,6 +76,7 @@ class WarpRLEnv(RLEnv):
         self._has_run: set[str] = set()
         self._replaced: list[object] = self.scratch([])
         self._changes: list[Callable[[], None]] = []
+        self._live = self.scratch(LiveStep(self.capture_context, self._take_actions, self._step))
         self.physics.rebuild_callbacks.append(lambda: self.request_capture("the physics was rebuilt"))
 
     def _load_event_manager(self) -> None:
@@ -92,17 +94,40 @@ class WarpRLEnv(RLEnv):
     ) -> tuple[Observations, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
         with torch.no_grad():
             self._take_actions(actions)
-            self._copy_settings()
-            if self._pending_capture:
-                self._drop_graphs()
-            self.recorder_manager.begin_step()
-            self._latest.reset_ids = None
-            self._step_count += 1  # now, for what runs between graphs; the device counts after the physics
-            with self._first_run("the step"):
+            with self._around_graphs():
                 self._step()
-            self._make_changes()
-            run_stages(self, _ON_HOST)
             return self._results()
+
+    def step_live(self, act: Callable[[], torch.Tensor], keep: Callable[[], None]) -> None:
+        with torch.no_grad():
+            expected = bool(self.live_capture)
+            if not expected:
+                self._take_actions(act())
+            with self._around_graphs():
+                # The graphs may just have been dropped, for a setting that has changed.
+                if not (expected and self.live_capture and self._live(act, keep)):
+                    if expected:
+                        self._take_actions(act())
+                    self._step()
+                    keep()
+
+    @property
+    def live_capture(self) -> Capability:
+        return self._live.capability(next((r for r in self.capture_report() if r.stage.endswith("._step")), None))
+
+    @contextmanager
+    def _around_graphs(self) -> Iterator[None]:
+        """What a step needs of the host, around its graphs."""
+        self._copy_settings()
+        if self._pending_capture:
+            self._drop_graphs()
+        self.recorder_manager.begin_step()
+        self._latest.reset_ids = None
+        self._step_count += 1  # now, for what runs between graphs; the device counts after the physics
+        with self._first_run("the step"):
+            yield
+        self._make_changes()
+        run_stages(self, _ON_HOST)
 
     @captured
     def _step(self) -> None:

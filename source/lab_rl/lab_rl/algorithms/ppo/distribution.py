@@ -15,4 +15,13 @@ class Gaussian(GaussianDistribution):
     @torch.no_grad()
     def sample(self) -> torch.Tensor:
         """Returns a draw (N, A)."""
-        return self.mean + self.std * torch.randn_like(self.mean)
+        return self.sample_with(torch.randn_like(self.mean))
+
+    @torch.no_grad()
+    def sample_with(self, noise: torch.Tensor) -> torch.Tensor:
+        """Returns the draw (N, A) that standard normal ``noise`` (N, A) makes."""
+        return self.mean + self.std * noise
+
+    def forget(self) -> None:
+        """Forgets the latest distribution, and with it the graph of its gradients."""
+        self._distribution = None

@@ -19,12 +19,12 @@ from lab_core.seeding import rng_state, set_rng_state
 from lab_rl.algorithms.base import Iteration, Runner
 from lab_rl.algorithms.clock import IterationClock
 from lab_rl.algorithms.ppo.environment import RslRlEnv
-from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, observation_tensors, rollout_tensors
+from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, rollout_tensors
 from lab_rl.algorithms.ppo.policy import PPOPolicy, build_network
 from lab_rl.algorithms.ppo.rollout import CapturedRollout, RslRlRollout
 from lab_rl.algorithms.ppo.settings import rsl_rl_cfg
 from lab_rl.algorithms.ppo.update import LOSSES, PPOUpdate
-from lab_rl.algorithms.statistics import EpisodeStatistics, StepLogs
+from lab_rl.algorithms.statistics import EpisodeStatistics
 
 
 class PPORunner(Runner):
@@ -67,19 +67,23 @@ class PPORunner(Runner):
         for group in self.alg.optimizer.param_groups:
             group["fused"] = True  # one kernel per step; on a CPU it takes an eighth off the update
         make_rollout = CapturedRollout if cfg.captured else RslRlRollout
-        self._rollout = make_rollout(self.alg, cfg, self.bootstraps)
+        self._rollout = make_rollout(self.adapter, self.alg, cfg, self.bootstraps)
         self._update = PPOUpdate(self.alg, cfg) if cfg.captured else None
         self.iteration = 0
         self.env_steps = 0
         self.episodes = EpisodeStatistics(env.num_envs, self.device)
-        self._logs = StepLogs()
-        shape = (cfg.num_steps_per_env, env.num_envs)
-        self._rewards = torch.zeros(shape, device=self.device)
 
     def policy(self) -> PPOPolicy:
         with torch.random.fork_rng():  # what a fresh network draws must not change the run
             network = build_network(self.adapter, self.cfg, self.alg.get_policy().state_dict())
         return PPOPolicy(self.adapter, network, self.cfg.obs_groups["actor"])
+
+    def describe(self) -> str:
+        if self._update is None or not isinstance(self._rollout, CapturedRollout):
+            return "Acts and learns in rsl-rl's own code, without graphs."
+        if self.device.type != "cuda":
+            return "Acts and learns without graphs: they are for GPUs."
+        return f"{self._rollout.describe()} {self._update.describe()}"
 
     def iterate(self) -> Iteration:
         """Runs one iteration.
@@ -92,7 +96,7 @@ class PPORunner(Runner):
         with torch.inference_mode():
             self._collect()
             dones = self.alg.storage.dones.squeeze(-1).bool()
-            self.episodes.update(self._rewards, dones)
+            self.episodes.update(self._rollout.rewards, dones)
             with clock.waiting():
                 report = self._read_rollout()
         clock.end("collection")
@@ -103,7 +107,7 @@ class PPORunner(Runner):
         clock.end("learning")
 
         self.iteration += 1
-        steps = self._rewards.numel()
+        steps = self._rollout.rewards.numel()
         self.env_steps += steps
         rate = steps / clock.seconds
         reward, length = (None if math.isnan(report[name]) else report[name] for name in ("Train/mean_reward", _LENGTH))
@@ -119,26 +123,18 @@ class PPORunner(Runner):
         return Iteration(self.iteration, self.env_steps, rate, reward, length, scalars, health)
 
     def _collect(self) -> None:
-        observations = self.adapter.get_observations()
-        for step in range(self.cfg.num_steps_per_env):
-            actions = self._rollout.act(step, observations)
-            try:
-                observations, rewards, dones, extras = self.adapter.step(actions)
-            except LabError:
-                # An environment may refuse an action that is not finite: tell where that came from.
-                action = ("the policy's action", actions.unsqueeze(0))
-                self._raise_for_non_finite([*observation_tensors(observations.unsqueeze(0)), action])
-                raise
-            self._rewards[step].copy_(rewards)
-            self._rollout.store(step, observations, rewards, dones, extras)
-            self._logs.add(extras["log"], extras["reset_count"])
-        self._rollout.finish(observations)
+        try:
+            self._rollout.collect()
+        except LabError:
+            # An environment may refuse an action that is not finite: tell where that came from.
+            self._raise_for_non_finite(self._rollout.latest())
+            raise
 
     def _read_rollout(self) -> dict[str, float]:
         """Logs by name, from one copy to the host; raises when something collected is not finite."""
-        tensors = rollout_tensors(self.alg, self._rewards, self.adapter.get_observations())
+        tensors = rollout_tensors(self.alg, self._rollout.rewards, self.adapter.get_observations())
         reward, length = self.episodes.means()
-        logs = self._logs.means()
+        logs = self._rollout.logs.means()
         names = ["Train/mean_reward", _LENGTH, "Train/episodes", *(_log_name(name) for name in logs)]
         values = [reward, length, self.episodes.count, *logs.values()]
         finite = [value.isfinite().all() for _, value in tensors]
@@ -153,25 +149,26 @@ class PPORunner(Runner):
                 raise NonFiniteError(f"Iteration {self.iteration + 1}: {describe(name, tensor, self.env)}.")
 
     def _learn(self) -> tuple[dict[str, float], list[torch.Tensor]]:
-        """Updates the networks, and returns losses by name; where they are still on the device, their names, and on
-        the device their values and the learning rate."""
+        """Updates the networks, and returns losses by name, and on the device: the mean standard deviation of the
+        actions, and where losses are still there, these and the learning rate."""
         if self._update is None:
-            return self.alg.update(), []
+            return self.alg.update(), [self.alg.get_policy().output_std.mean()]
         means = self._update()
-        return dict.fromkeys(LOSSES, 0.0), [*means, self._update.rate]
+        return dict.fromkeys(LOSSES, 0.0), [self._update.std, *means, self._update.rate]
 
     def _check_update(self, losses: dict[str, float], on_device: list[torch.Tensor]) -> tuple[dict[str, float], float]:
-        """Checks losses and parameters with one copy to the host, which brings along losses and the learning rate where
-        they are ``on_device``. Returns losses by name and the mean standard deviation of the actions.
+        """Checks losses and parameters with one copy to the host, which brings along what :meth:`_learn` returned.
+
+        Returns losses by name and the mean standard deviation of the actions.
 
         Raises:
             NonFiniteError: the update went wrong.
         """
         with torch.inference_mode():
-            policy = self.alg.get_policy()
-            norms = [torch.nn.utils.get_total_norm(list(network.parameters())) for network in (policy, self.alg.critic)]
-            figures = [*norms, policy.output_std.mean(), *on_device]
-            actor, critic, std, *rest = torch.stack([figure.double() for figure in figures]).tolist()
+            networks = (self.alg.get_policy(), self.alg.critic)
+            norms = [torch.nn.utils.get_total_norm(list(network.parameters())) for network in networks]
+            figures = torch.stack([figure.double() for figure in (*norms, *on_device)])
+            actor, critic, std, *rest = figures.tolist()
         if rest:
             *means, self.alg.learning_rate = rest
             losses = dict(zip(losses, means, strict=True))

@@ -10,7 +10,7 @@ from rsl_rl.models import MLPModel
 from torch import Tensor
 
 from lab_core.agents import PPOCfg
-from lab_rl.cuda_graph import CapturedCall
+from lab_rl.cuda_graph import CapturedCall, tensor_cores
 
 LOSSES = ("value", "surrogate", "entropy")
 """What :meth:`PPOUpdate.__call__` returns means of."""
@@ -42,6 +42,7 @@ class PPOUpdate:
         """The learning rate, as the host would compute it."""
         self._rate_of_adam = torch.zeros((), device=device)
         self._totals = torch.zeros(len(LOSSES), dtype=torch.float64, device=device)
+        self._std = torch.zeros((), device=device)
         self._captured = captured
         self.place()
 
@@ -49,6 +50,17 @@ class PPOUpdate:
     def rate(self) -> Tensor:
         """The learning rate () float64, on the device."""
         return self._rate
+
+    @property
+    def std(self) -> Tensor:
+        """The mean standard deviation () of the actions in the last mini-batch."""
+        return self._std
+
+    def describe(self) -> str:
+        """Returns in words how an update on a GPU runs."""
+        if self._train.failure:
+            return f"The update runs without a graph, since its capture failed: {self._train.failure}."
+        return "The update is one graph per mini-batch."
 
     def place(self) -> None:
         """Takes over the learning rate and the state of the optimiser, after these were set from outside."""
@@ -71,29 +83,39 @@ class PPOUpdate:
             for rows in order.split(self._size):
                 self._rows.copy_(rows)
                 self._train()
-        observations = alg.storage.observations.flatten(0, 1)
         for network in (alg.actor, alg.critic):
-            _update_normalizer(network, observations)
+            _update_normalizer(network, self._observations())
         alg.storage.clear()
         return self._totals / (cfg.num_learning_epochs * cfg.num_mini_batches)
 
     def _train_on_batch(self) -> Tensor:
+        with tensor_cores(self._cfg.precision == "tf32"):
+            return self._step()
+
+    def _observations(self) -> dict[str, Tensor]:
+        """(T N, D) of each group. Plain tensors: what holds them for rsl-rl looks at them where a graph must not."""
+        stored: Any = self._alg.storage.observations
+        return {group: stored.get(group).flatten(0, 1) for group in stored.keys()}
+
+    def _step(self) -> Tensor:
         alg, cfg, storage, rows = self._alg, self._cfg, self._alg.storage, self._rows
-        observations = storage.observations.flatten(0, 1)[rows]
+        actor: Any = alg.actor
+        critic: Any = alg.critic
+        observations = {group: seen.index_select(0, rows) for group, seen in self._observations().items()}
         actions, old_values, returns, old_log_prob, advantages = (
-            values.flatten(0, 1)[rows]
+            values.flatten(0, 1).index_select(0, rows)
             for values in (
                 storage.actions, storage.values, storage.returns, storage.actions_log_prob, self._advantages,
             )
         )  # fmt: skip
         # It draws actions that nobody reads, as rsl-rl does: so do all random numbers that follow stay the same.
-        alg.actor(observations, stochastic_output=True)
-        log_prob = alg.actor.get_output_log_prob(actions)
-        values = alg.critic(observations)
-        entropy = alg.actor.output_entropy.mean()
+        actor(observations, stochastic_output=True)
+        log_prob = actor.get_output_log_prob(actions)
+        values = critic(observations)
+        entropy = actor.output_entropy.mean()
         if cfg.schedule == "adaptive":
             assert storage.distribution_params is not None
-            before = tuple(values.flatten(0, 1)[rows] for values in storage.distribution_params)
+            before = tuple(part.flatten(0, 1).index_select(0, rows) for part in storage.distribution_params)
             self._adapt_rate(before)
         ratio = torch.exp(log_prob - old_log_prob.squeeze())
         gain = -advantages.squeeze()
@@ -107,6 +129,9 @@ class PPOUpdate:
             torch.nn.utils.clip_grad_norm_(network.parameters(), cfg.max_grad_norm)
         alg.optimizer.step()
         self._totals += torch.stack([value_loss.detach(), surrogate.detach(), entropy.detach()])
+        self._std.copy_(actor.output_std.detach().mean())
+        # What is left of this graph of gradients must not lead the next one to the stream of this call.
+        actor.distribution.forget()
         return self._totals
 
     def _value_loss(self, values: Tensor, old_values: Tensor, returns: Tensor) -> Tensor:
