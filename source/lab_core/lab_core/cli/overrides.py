@@ -47,8 +47,8 @@ def parse(default_args: Args, argv: Sequence[str], prog: str, description: str) 
     Every field of every nested config has an option, in ``-`` or ``_`` spelling: ``--env.scene.num-envs 64``,
     ``--env.rewards.alive.weight 2.0``, ``--env.scene.gravity 0 0 -1.6``, ``--env.terrain.parts.0.size 8``. ``None``
     switches off a term or another optional part: ``--env.rewards.alive None``. What has no simple declared type
-    (entries of
-    ``params``, functions, parts that are ``None``) is read as YAML, functions and classes as ``module:name``.
+    (functions, parts that are ``None``), and entries of ``params``, are read as YAML, functions and classes as
+    ``module:name``.
 
     A wrong option or value ends the process with exit code 2 and a message that names the nearest options; ``--help``
     prints all of them and ends it with 0.
@@ -128,7 +128,7 @@ class _Options:
         if _has_options(value, field_type):
             self._declared[id(value)] = field_type
             field_type = type(value)
-        elif not (_is_simple(field_type) and _fits(value, field_type)):
+        elif typing.is_typeddict(declared) or not (_is_simple(field_type) and _fits(value, field_type)):
             field_type = _yaml_type(field_type, value)
         helptext = functools.partial(_field_help, type(part), key) if is_dataclass_instance(part) else None
         return StructFieldSpec(name=str(key), type=field_type, default=value, helptext=helptext)

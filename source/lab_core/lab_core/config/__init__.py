@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lab_core.config.kinds import check_kinds
+from lab_core.config.limits import Interval, NonNegative, NonNegativeInt, Ordered, Positive, PositiveInt, Share, Within
 from lab_core.config.mapping import (
     changes_between,
     differences_between,
@@ -13,10 +14,19 @@ from lab_core.config.mapping import (
 )
 from lab_core.config.missing import MISSING, check_complete, missing_fields
 from lab_core.config.references import package_path, reference_to, resolve_reference
+from lab_core.config.signatures import parameter_types
 from lab_core.config.yaml_files import config_hash, dump_yaml, load_yaml, parse_yaml, save_yaml
 
 __all__ = [
+    "Interval",
     "MISSING",
+    "NonNegative",
+    "NonNegativeInt",
+    "Ordered",
+    "Positive",
+    "PositiveInt",
+    "Share",
+    "Within",
     "changes_between",
     "check_complete",
     "check_kinds",
@@ -28,6 +38,7 @@ __all__ = [
     "parse_yaml",
     "missing_fields",
     "package_path",
+    "parameter_types",
     "reference_to",
     "resolve_reference",
     "same_values",

@@ -11,8 +11,9 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
+from lab_core.config.limits import Ordered, Within
 from lab_core.config.missing import MISSING, join
 from lab_core.config.references import resolve_reference
 from lab_core.errors import ConfigError, LabError, UnknownFieldError, unknown_name_message
@@ -42,10 +43,16 @@ def field_types(cls: type) -> dict[str, Any]:
 
 
 def entry_type(container: object, declared: Any, key: Any) -> Any:
-    """Annotated type of ``container[key]`` (or of that field), where ``container`` is annotated as ``declared``."""
+    """Annotated type of ``container[key]`` (or of that field), where ``container`` is annotated as ``declared``.
+
+    A dataclass may define ``narrowed_types()``, which returns closer types of fields that depend on its present values.
+    """
     if is_dataclass_instance(container):
-        return field_types(type(container)).get(key, Any)
+        narrowed_types = getattr(container, "narrowed_types", dict)
+        return narrowed_types().get(key) or field_types(type(container)).get(key, Any)
     for option in options(declared):
+        if typing.is_typeddict(option):
+            return option.__annotations__.get(key, Any)
         arguments = typing.get_args(option)
         if isinstance(container, Mapping) and is_form_of(option, Mapping) and len(arguments) == 2:
             return arguments[1]
@@ -96,7 +103,13 @@ def coerce(value: Any, declared: Any, path: str) -> Any:
             failures.append(error)
     if failures:
         raise failures[0]
-    raise ConfigError(f"{path}: got {value!r} ({type(value).__name__}), expected {describe(declared)}")
+    raise ConfigError(f"{path}: {got(value)}, expected {describe(declared)}")
+
+
+def got(value: Any) -> str:
+    """What was given, for messages. Of settings with fields of their own, the class says enough."""
+    name = type(value).__name__
+    return f"got a {name}" if is_dataclass_instance(value) else f"got {value!r} ({name})"
 
 
 def describe(declared: Any) -> str:
@@ -106,6 +119,10 @@ def describe(declared: Any) -> str:
         return ("None" if declared is type(None) else declared.__name__) + members
     if typing.get_origin(declared) in (Union, types.UnionType):
         return " | ".join(map(describe, typing.get_args(declared)))
+    if typing.get_origin(declared) is Annotated:
+        base, *limits = typing.get_args(declared)
+        words = [str(limit) for limit in limits if isinstance(limit, Within | Ordered)]
+        return " ".join(["finite float" if base is float and words else describe(base), *words])
     return str(declared).replace("typing.", "").replace("collections.abc.", "")
 
 
@@ -121,8 +138,9 @@ def _coerce_one(value: Any, declared: Any, path: str) -> Any:
         return _require(value is None, value)
     if origin is Literal:
         return _require(value in arguments, value)
-    if origin is typing.Annotated:
-        return coerce(value, arguments[0], path)
+    if origin is Annotated:
+        inner = _coerce_one if len(options(arguments[0])) == 1 else coerce
+        return _within_limits(inner(value, arguments[0], path), value, declared, path)
     if origin is type or origin is Callable:
         found = _coerce_callable(value, path)
         return _require(origin is not type or isinstance(found, type), found)
@@ -130,6 +148,9 @@ def _coerce_one(value: Any, declared: Any, path: str) -> Any:
         return value  # an annotation that we cannot judge
     if issubclass(origin, enum.Enum):
         return _coerce_enum(value, origin)
+    if typing.is_typeddict(origin):
+        _require(isinstance(value, Mapping), value)
+        return {key: coerce(item, entry_type(value, origin, key), join(path, str(key))) for key, item in value.items()}
     if origin is float:
         _require(isinstance(value, (int, float)) and not isinstance(value, bool), value)
         return float(value) if isinstance(value, int) else value
@@ -158,6 +179,13 @@ def _coerce_one(value: Any, declared: Any, path: str) -> Any:
 def _require(condition: bool, value: Any) -> Any:
     if not condition:
         raise _Mismatch
+    return value
+
+
+def _within_limits(value: Any, given: Any, declared: Any, path: str) -> Any:
+    for limit in typing.get_args(declared)[1:]:
+        if isinstance(limit, Within | Ordered) and not limit.allows(value):
+            raise ConfigError(f"{path}: got {given!r}, expected {describe(declared)}")
     return value
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, NonNegative, Within
 
 ExportMode = Literal["all", "successful", "separate"]
 
@@ -26,9 +26,9 @@ class DatasetCfg:
     """Task id, stored in the files."""
     label: str = ""
     """Regime of the episodes, such as ``walking``, stored with each of them."""
-    compression: int = 0
+    compression: Annotated[int, Within(0, 9)] = 0
     """Level of gzip, 1 .. 9. 0 stores plain arrays, which readers can map into memory."""
-    shard_megabytes: float = 64.0
+    shard_megabytes: NonNegative = 64.0
     """A file is finished when it holds so much."""
-    shard_seconds: float = 60.0
+    shard_seconds: NonNegative = 60.0
     """A file with an episode in it is finished at the latest after this time: what a crash can cost."""

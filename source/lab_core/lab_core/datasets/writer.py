@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
+from lab_core.config import check_kinds
 from lab_core.datasets.at_exit import close_at_exit, forget
-from lab_core.datasets.config import DatasetCfg, ExportMode
+from lab_core.datasets.config import DatasetCfg
 from lab_core.datasets.episode import EpisodeInfo
 from lab_core.datasets.errors import RecorderError
 from lab_core.datasets.index import ShardEntry, ShardIndex, find_shards, index_path, shard_path
@@ -203,8 +204,7 @@ def check_target(cfg: DatasetCfg) -> None:
         ConfigError: a setting is impossible.
         RecorderError: the folder is none, or holds a recording of this name and ``cfg.existing`` is "refuse".
     """
-    if cfg.mode not in get_args(ExportMode):
-        raise ConfigError(f"recorder.dataset.mode must be one of {get_args(ExportMode)}, got {cfg.mode!r}.")
+    check_kinds(cfg, "recorder.dataset")
     for name in target_names(cfg):
         _check(replace(cfg, name=name))
 
@@ -215,15 +215,8 @@ def target_names(cfg: DatasetCfg) -> list[str]:
 
 
 def _check(cfg: DatasetCfg) -> None:
-    if cfg.existing not in ("refuse", "overwrite", "resume"):
-        raise ConfigError(f"recorder.dataset.existing must be 'refuse', 'overwrite' or 'resume', got {cfg.existing!r}.")
-    if not 0 <= cfg.compression <= 9:
-        raise ConfigError(f"recorder.dataset.compression must be 0 .. 9, got {cfg.compression}.")
     if not cfg.name or "/" in cfg.name:
         raise ConfigError(f"recorder.dataset.name must be a file name, got {cfg.name!r}.")
-    for field in ("shard_megabytes", "shard_seconds"):
-        if not getattr(cfg, field) >= 0.0:
-            raise ConfigError(f"recorder.dataset.{field} must be at least 0, got {getattr(cfg, field)}.")
     if cfg.folder.exists() and not cfg.folder.is_dir():
         raise RecorderError(f"cannot record into {cfg.folder}: it is a file, not a folder.")
     present = find_shards(cfg.folder, cfg.name)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from lab_core.config import changes_between, update_from_dict
+from lab_core.config import changes_between, check_kinds, update_from_dict
 from lab_core.env import Env
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase
@@ -47,6 +47,7 @@ class BuiltTerms(ManagerBase[Any], Generic[TermT]):
             if not isinstance(term, self.cfg_type):
                 raise TermError(f"{self._what(name)}: expected {self.cfg_type.__name__}, got {type(term).__name__}.")
             try:
+                check_kinds(term)
                 self._terms[name] = self._build(copy.deepcopy(term))
             except ValueError as error:
                 raise TermError(f"{self._what(name)}: {error}") from error
@@ -74,6 +75,7 @@ class BuiltTerms(ManagerBase[Any], Generic[TermT]):
                 f"{self._what(name)} is a {type(term.cfg).__name__} and cannot become a {type(cfg).__name__}."
             )
         try:
+            check_kinds(cfg)
             term.set_cfg(copy.deepcopy(cfg))
         except ValueError as error:
             raise TermError(f"{self._what(name)}: {error}") from error

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from lab_core.config import MISSING, equal_values, same_values
+from lab_core.config import MISSING, check_kinds, equal_values, same_values
 from lab_core.env import Env
 from lab_core.managers.checks import is_tensor, wrong_tensor
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, function_name
 from lab_core.managers.selections import resolve_selections
-from lab_core.managers.signature import complete_params
+from lab_core.managers.signature import complete_params, param_types
 from lab_core.state import Stateful, lasting_tensors
 
 
@@ -28,6 +28,10 @@ class TermCfg:
     capturable: bool = False
     """Whether a graph may hold the function: torch work on a GPU that draws no random numbers, never waits for the
     device, and takes the same path whatever the values. Front ends that record graphs ask."""
+
+    def narrowed_types(self) -> dict[str, Any]:
+        """Returns that ``params`` have the types that the function's signature declares."""
+        return {"params": param_types(self.func)} if callable(self.func) else {}
 
 
 class ManagerTermBase(Stateful):
@@ -176,6 +180,7 @@ class FunctionTerms(ManagerBase[CfgT]):
         cfg = copy.deepcopy(cfg, {id(cfg.func): cfg.func})
         cfg.params = complete_params(cfg.func, cfg.params, self.leading, what)
         try:
+            check_kinds(cfg.params, "params", param_types(cfg.func))
             resolve_selections(cfg.params, self._env.scene)
         except ValueError as error:
             raise TermError(f"{what}: {error}") from error

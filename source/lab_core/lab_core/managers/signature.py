@@ -1,4 +1,4 @@
-"""Checking the parameters of a term against the signature of its function."""
+"""The parameters of a term beside the signature of its function."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter
 from typing import Any
 
+from lab_core.config import parameter_types
 from lab_core.errors import unknown_name_message
 from lab_core.managers.errors import TermError
 
@@ -26,10 +27,7 @@ def complete_params(
     Raises:
         TermError: ``func`` does not take the leading arguments, a mandatory parameter is missing, or one is unknown.
     """
-    target: Any = func.__call__ if isinstance(func, type) else func
-    parameters = list(inspect.signature(target).parameters.values())
-    if isinstance(func, type):
-        parameters = parameters[1:]  # self
+    parameters = _parameters(func)
     name = getattr(func, "__name__", repr(func))
     taken, rest = parameters[: len(leading)], parameters[len(leading) :]
     given = ", ".join(parameter.name for parameter in taken)
@@ -50,3 +48,14 @@ def complete_params(
         if key not in named and not accepts_any:
             raise TermError(f"{what}: {unknown_name_message('parameter', key, named)} {takes}")
     return params | {key: copy.deepcopy(named[key].default) for key in optional if key not in params}
+
+
+def param_types(func: Callable[..., Any]) -> Any:
+    """Returns the types of the parameters of a function, or of a class whose ``__call__`` is meant; see
+    :func:`lab_core.config.parameter_types`."""
+    return parameter_types(func.__call__ if isinstance(func, type) else func)
+
+
+def _parameters(func: Callable[..., Any]) -> list[Parameter]:
+    parameters = list(inspect.signature(func.__call__ if isinstance(func, type) else func).parameters.values())
+    return parameters[1:] if isinstance(func, type) else parameters  # without self

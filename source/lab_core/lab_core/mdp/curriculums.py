@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from lab_core.config import NonNegativeInt
 from lab_core.env import ManagerBasedEnv
 from lab_core.errors import unknown_name_message
 from lab_core.managers import CurriculumTermCfg, ManagerTermBase, SceneEntityCfg, TermError
@@ -59,7 +60,7 @@ def walked_ground(env: ManagerBasedEnv, command_name: str) -> tuple[TerrainLevel
 
 
 def modify_reward_weight(
-    env: ManagerBasedEnv, mask: torch.Tensor, term_name: str, weight: float, num_steps: int
+    env: ManagerBasedEnv, mask: torch.Tensor, term_name: str, weight: float, num_steps: NonNegativeInt
 ) -> float:
     """Sets the weight of a reward term from environment step ``num_steps`` on, and returns the weight in use."""
     if env.step_count >= num_steps:
@@ -92,7 +93,7 @@ class modify_term_cfg(ManagerTermBase):
         manager_name: str,
         term_name: str,
         changes: dict[str, Any],
-        num_steps: int,
+        num_steps: NonNegativeInt,
     ) -> float:
         """Returns 1 once the change has been made, else 0."""
         if not self.applied and env.step_count >= num_steps:

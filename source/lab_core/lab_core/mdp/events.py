@@ -12,6 +12,7 @@ import math
 import torch
 from torch.nn.functional import max_pool2d
 
+from lab_core.config import Interval, NonNegative
 from lab_core.env import Env
 from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError
 from lab_core.managers.checks import check_range
@@ -31,8 +32,8 @@ def reset_scene_to_default(env: Env, mask: torch.Tensor) -> None:
 def reset_joints_by_offset(
     env: Env,
     mask: torch.Tensor,
-    position_range: tuple[float, float],
-    velocity_range: tuple[float, float],
+    position_range: Interval,
+    velocity_range: Interval,
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     """Joint state = default + uniform offset, drawn per joint; positions are clamped to the soft limits.
@@ -51,8 +52,8 @@ def reset_joints_by_offset(
 def reset_joints_by_scale(
     env: Env,
     mask: torch.Tensor,
-    position_range: tuple[float, float],
-    velocity_range: tuple[float, float],
+    position_range: Interval,
+    velocity_range: Interval,
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     """Joint state = default * uniform factor, drawn per joint; positions are clamped to the soft limits."""
@@ -77,8 +78,8 @@ def _write_joints(
 def reset_root_state_uniform(
     env: Env,
     mask: torch.Tensor,
-    pose_range: dict[str, tuple[float, float]],
-    velocity_range: dict[str, tuple[float, float]],
+    pose_range: dict[str, Interval],
+    velocity_range: dict[str, Interval],
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     """Root state = default, moved by uniform draws; keys x, y, z, roll, pitch, yaw, missing ones are 0.
@@ -126,9 +127,9 @@ class reset_root_above_ground(ManagerTermBase):
         self,
         env: Env,
         mask: torch.Tensor,
-        pose_range: dict[str, tuple[float, float]],
-        velocity_range: dict[str, tuple[float, float]],
-        reach: float,
+        pose_range: dict[str, Interval],
+        velocity_range: dict[str, Interval],
+        reach: NonNegative,
         asset_cfg: SceneEntityCfg = _ROBOT,
     ) -> None:
         entity = env.scene[asset_cfg.name]
@@ -154,7 +155,7 @@ class reset_root_above_ground(ManagerTermBase):
 def push_by_setting_velocity(
     env: Env,
     mask: torch.Tensor,
-    velocity_range: dict[str, tuple[float, float]],
+    velocity_range: dict[str, Interval],
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     """Adds a uniform draw to the velocity of the root's centre of mass, world frame.

@@ -12,6 +12,7 @@ from typing import Literal
 
 import torch
 
+from lab_core.config import Interval
 from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError, declare
@@ -113,7 +114,7 @@ class randomize_rigid_body_mass(_PropertyEvent):
 def randomize_rigid_body_com(
     env: Env,
     mask: torch.Tensor,
-    com_range: dict[str, tuple[float, float]],
+    com_range: dict[str, Interval],
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     """Moves the centres of mass of the selected bodies by one uniform offset per environment, in each body's frame.
@@ -136,7 +137,7 @@ def randomize_rigid_body_com(
 def randomize_rigid_body_material(
     env: Env,
     mask: torch.Tensor,
-    friction_range: tuple[float, float],
+    friction_range: Interval,
     per_body: bool = False,
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
@@ -240,8 +241,8 @@ class randomize_joint_parameters(_PropertyEvent):
 def apply_external_force_torque(
     env: Env,
     mask: torch.Tensor,
-    force_range: tuple[float, float],
-    torque_range: tuple[float, float],
+    force_range: Interval,
+    torque_range: Interval,
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
     """Pulls at the selected bodies with a uniform force [N] and torque [N m] per axis and body, until the next reset.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from lab_core.config import Positive
 from lab_core.env import ManagerBasedEnv
 
 
@@ -13,7 +14,7 @@ def survived(env: ManagerBasedEnv) -> torch.Tensor:
 
 
 def velocity_tracked(
-    env: ManagerBasedEnv, command_name: str, max_error_xy: float = 0.5, max_error_yaw: float = 0.4
+    env: ManagerBasedEnv, command_name: str, max_error_xy: Positive = 0.5, max_error_yaw: Positive = 0.4
 ) -> torch.Tensor:
     """1 if the episode's mean errors of a velocity command are below [m/s] and [rad/s].
 

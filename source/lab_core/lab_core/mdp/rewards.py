@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from lab_core.config import NonNegative, Positive
 from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg, declare
 from lab_core.math import wrap_to_pi
@@ -147,7 +148,7 @@ def base_height_l2(
 
 
 def feet_air_time(
-    env: ManagerBasedEnv, command_name: str, sensor_cfg: SceneSensorCfg, threshold: float
+    env: ManagerBasedEnv, command_name: str, sensor_cfg: SceneSensorCfg, threshold: NonNegative
 ) -> torch.Tensor:
     """sum over feet that landed in this step of (flight time - ``threshold``) [s].
 
@@ -170,7 +171,7 @@ def feet_slide(env: Env, sensor_cfg: SceneSensorCfg, asset_cfg: SceneEntityCfg) 
     return (velocity.norm(dim=-1) * in_contact).sum(dim=1)
 
 
-def undesired_contacts(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+def undesired_contacts(env: Env, threshold: NonNegative, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """Number of bodies that were touched with more than ``threshold`` [N] at some time in the sensor's history."""
     return (peak_contact_force(env, sensor_cfg) > threshold).float().sum(dim=1)
 
@@ -181,7 +182,7 @@ def undesired_touches(env: Env, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     return recently_touched(env, sensor_cfg).float().sum(dim=1)
 
 
-def contact_forces(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+def contact_forces(env: Env, threshold: NonNegative, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """Contact force beyond ``threshold``, the largest in the sensor's history of each body, summed over bodies [N]."""
     return (peak_contact_force(env, sensor_cfg) - threshold).clamp(min=0.0).sum(dim=1)
 
@@ -191,7 +192,7 @@ def contact_forces(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> to
 
 @declare(differentiable=True)
 def track_lin_vel_xy_exp(
-    env: ManagerBasedEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, std: Positive, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """exp(-|v* - v|^2 / std^2) of the horizontal velocity in the root-link frame; ``std`` [m/s]."""
     velocity = env.scene[asset_cfg.name].data.root_com_lin_vel_b[:, :2]
@@ -201,7 +202,7 @@ def track_lin_vel_xy_exp(
 
 @declare(differentiable=True)
 def track_ang_vel_z_exp(
-    env: ManagerBasedEnv, std: float, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, std: Positive, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """exp(-(w* - w)^2 / std^2) of the yaw rate in the root-link frame; ``std`` [rad/s]."""
     rate = env.scene[asset_cfg.name].data.root_ang_vel_b[:, 2]

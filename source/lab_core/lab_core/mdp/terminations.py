@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from lab_core.config import Interval, NonNegative, Positive
 from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg, TermError, declare
 from lab_core.mdp.scene_sensor_cfg import SceneSensorCfg, peak_contact_force, recently_touched
@@ -20,9 +21,7 @@ def time_out(env: Env) -> torch.Tensor:
 
 
 @declare(differentiable=True)
-def joint_pos_out_of_manual_limit(
-    env: Env, bounds: tuple[float, float], asset_cfg: SceneEntityCfg = _ROBOT
-) -> torch.Tensor:
+def joint_pos_out_of_manual_limit(env: Env, bounds: Interval, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """A joint position is outside ``bounds`` [rad or m]."""
     position = env.scene[asset_cfg.name].data.joint_pos[:, asset_cfg.joint_ids]
     return ((position < bounds[0]) | (position > bounds[1])).any(dim=1)
@@ -44,13 +43,13 @@ def root_height_below_minimum(env: Env, minimum_height: float, asset_cfg: SceneE
 
 
 @declare(differentiable=True)
-def bad_orientation(env: Env, limit_angle: float, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+def bad_orientation(env: Env, limit_angle: Positive, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """The root-link z axis is more than ``limit_angle`` [rad] away from up."""
     cosine = (-env.scene[asset_cfg.name].data.projected_gravity_b[:, 2]).clamp(-1.0, 1.0)
     return torch.acos(cosine) > limit_angle
 
 
-def illegal_contact(env: Env, threshold: float, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
+def illegal_contact(env: Env, threshold: NonNegative, sensor_cfg: SceneSensorCfg) -> torch.Tensor:
     """A body was touched with more than ``threshold`` [N] at some time in the sensor's history."""
     return (peak_contact_force(env, sensor_cfg) > threshold).any(dim=1)
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from lab_core.capability import Capability
-from lab_core.config import check_complete
+from lab_core.config import check_complete, check_kinds
 from lab_core.datasets.at_exit import close_at_exit, forget
 from lab_core.datasets.episode import Episode
 from lab_core.datasets.errors import RecorderError
@@ -55,6 +55,7 @@ class RecorderManager(RecorderHooks):
 
     def __init__(self, cfg: RecorderCfg, env: Env, sinks: Sequence[EpisodeSink] = ()) -> None:
         check_complete(cfg)
+        check_kinds(cfg, "recorder")
         self._env = env
         self.cfg = copy.deepcopy(cfg)
         self.terms = RecorderTermManager(cfg.terms, env, self._plan)

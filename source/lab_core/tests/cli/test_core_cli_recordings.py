@@ -170,7 +170,7 @@ class TestRecord:
             ([TASK, "--num-envs", "0"], "--num-envs must be at least 1, got 0"),
             ([TASK, "--action-noise", "-1"], "--action-noise must be at least 0, got -1"),
             ([TASK, "--action-noise", "nan"], "--action-noise must be at least 0, got nan"),
-            ([TASK, "--shard-seconds", "-1"], "shard_seconds must be at least 0, got -1.0"),
+            ([TASK, "--shard-seconds", "-1"], "shard_seconds: got -1.0, expected finite float at least 0"),
             ([TASK, "--mode", "successful"], "no episode of Stub-Record succeeds"),
         ],
     )

@@ -310,10 +310,10 @@ class TestExistingFiles:
         ("changes", "message"),
         [
             ({"existing": "replace"}, r"dataset.existing: got 'replace' \(str\), expected Literal\['refuse', "),
-            ({"compression": 12}, "compression must be 0 .. 9, got 12"),
+            ({"compression": 12}, "dataset.compression: got 12, expected int in 0 .. 9"),
             ({"name": "a/b"}, "name must be a file name, got 'a/b'"),
-            ({"shard_megabytes": -1.0}, "shard_megabytes must be at least 0, got -1.0"),
-            ({"shard_seconds": float("nan")}, "shard_seconds must be at least 0, got nan"),
+            ({"shard_megabytes": -1.0}, "dataset.shard_megabytes: got -1.0, expected finite float at least 0"),
+            ({"shard_seconds": float("nan")}, "dataset.shard_seconds: got nan, expected finite float"),
         ],
     )
     def test_impossible_settings(self, tmp_path, changes, message):

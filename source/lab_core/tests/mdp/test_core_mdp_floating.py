@@ -190,16 +190,16 @@ def test_misspelt_component_and_fixed_base_are_refused(env):
         (
             mdp.push_by_setting_velocity,
             {"velocity_range": {"yaw": 0.0}},
-            r"velocity_range\['yaw'\] must be .*, got 0.0",
+            r"params.velocity_range.yaw: got 0.0 \(float\), expected tuple\[float, float\]",
         ),
         (
             mdp.reset_root_state_uniform,
             {"pose_range": {"x": (1.0,)}, "velocity_range": {}},
-            r"pose_range\['x'\] must be \(low, high\)",
+            r"params.pose_range.x: got 1 values, \(1.0,\), expected 2",
         ),
-        (mdp.reset_joints_by_offset, {"position_range": 0.1, "velocity_range": (0.0, 0.0)}, "position_range must be"),
+        (mdp.reset_joints_by_offset, {"position_range": 0.1, "velocity_range": (0.0, 0.0)}, "position_range: got 0.1"),
         (mdp.reset_joints_by_scale, {"position_range": (1.0, 1.0), "velocity_range": (1.0, 0.0)}, "low <= high"),
-        (mdp.apply_external_force_torque, {"force_range": 1.0, "torque_range": (0.0, 0.0)}, "force_range must be"),
+        (mdp.apply_external_force_torque, {"force_range": 1.0, "torque_range": (0.0, 0.0)}, "force_range: got 1.0"),
     ],
 )
 def test_what_is_no_range_is_named(env, func, params, words):

@@ -366,12 +366,15 @@ class TestConfiguration:
         [
             (RecorderTermCfg(func=lambda env: 3.0, phase="post_step"), r"'x' must be a tensor \(4, ...\), got float"),
             (RecorderTermCfg(func=lambda env, a: a, phase="post_step"), r"params lack \['a'\]"),
-            (EventTermCfg(func=lambda env: env.reward_buf, mode="reset"), "expected RecorderTermCfg"),
         ],
     )
     def test_wrong_terms_are_named(self, cfg, message):
         with pytest.raises(TermError, match=f"recorder term 'x'.*{message}"):
             self.build(x=cfg)
+
+    def test_a_term_of_another_kind_is_named(self):
+        with pytest.raises(ConfigError, match="recorder.terms.x: got a EventTermCfg, expected RecorderTermCfg"):
+            self.build(x=EventTermCfg(func=lambda env: env.reward_buf, mode="reset"))
 
     def test_an_unknown_phase_is_named(self):
         with pytest.raises(ConfigError, match=r"recorder.terms.x.phase: got 'later' .*post_step"):

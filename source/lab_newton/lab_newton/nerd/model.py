@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lab_core.config import check_kinds, parameter_types
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_newton.contact_set import ContactSearch
 from lab_newton.nerd.history import History
@@ -52,6 +53,7 @@ class NeRDModel(nn.Module):
         self.inputs = Normaliser(len(self.representation.feature_names))
         self.changes = Normaliser(layout.num_velocities)
         try:
+            check_kinds(self.options, "", parameter_types(NETWORKS[network].__init__))
             self.network = NETWORKS[network].for_robot(self.representation, self.options, robot)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"Options of the network {network}: {error}.") from error

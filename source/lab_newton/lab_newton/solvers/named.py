@@ -9,6 +9,7 @@ import warp as wp
 from newton import ModelFlags
 from newton.solvers import SolverBase
 
+from lab_core.config import check_kinds, parameter_types
 from lab_core.errors import ConfigError
 from lab_newton.arrays import present
 from lab_newton.config import NewtonSolverCfg
@@ -58,8 +59,9 @@ class NamedSolver(WrappedSolver):
         """
         solver_class = cfg.find_class()
         try:
+            check_kinds(cfg.options, "", parameter_types(solver_class.__init__))
             solver = solver_class(model, **cfg.options)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ConfigError(f"physics.solver.options of {solver_class.__name__}: {error}.") from error
         super().__init__(solver, newton.CollisionPipeline(model) if cfg.contacts else None)
         self._model = model

@@ -139,3 +139,16 @@ def test_learns_a_pendulum_from_few_steps(cart_pole_layout):
 def test_options_that_it_does_not_take_are_refused(cart_pole_layout, options):
     with pytest.raises(ConfigError, match="Options of the network Manipulator: "):
         NeRDModel(cart_pole_layout, "Manipulator", options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden": 8}, r"hidden: got 8 \(int\), expected .*Sequence"),
+        ({"hidden": ["wide"]}, r"hidden\[0\]: got 'wide' \(str\), expected int at least 1"),
+        ({"hidden": [-8]}, r"hidden\[0\]: got -8, expected int at least 1"),
+    ],
+)
+def test_options_of_the_wrong_kind_are_named(cart_pole_layout, options, message):
+    with pytest.raises(ConfigError, match=f"Options of the network Manipulator: {message}"):
+        NeRDModel(cart_pole_layout, "Manipulator", options)

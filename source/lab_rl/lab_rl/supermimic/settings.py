@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from lab_core.agents import SuperMimicCfg
+from lab_core.config import check_kinds
 from lab_core.errors import ConfigError
 
 _COUNTS = (
@@ -22,23 +25,20 @@ _SHARES = (
     "gamma", "lam", "target_decay", "ema_decay", "exploration_correlation", "world_model.failure_share",
     "world_model.newest_share", "world_model.holdout_share",
 )  # fmt: skip
-_CHOICES = {"optimizer": ("adamw", "muon"), "precision": ("fp32", "tf32", "bf16")}
 
 
 def check_supermimic_cfg(cfg: SuperMimicCfg) -> None:
     """Raises :class:`ConfigError` naming the first field of ``cfg`` that has an impossible value."""
+    check_kinds(cfg, "agent")
     for names, holds, wanted in (
         (_COUNTS, lambda value: value >= 1, "at least 1"),
-        (_NOT_NEGATIVE, lambda value: value >= 0, "0 or more"),
-        (_POSITIVE, lambda value: value > 0.0, "positive"),
+        (_NOT_NEGATIVE, lambda value: 0 <= value < math.inf, "0 or more and finite"),
+        (_POSITIVE, lambda value: 0.0 < value < math.inf, "positive and finite"),
         (_SHARES, lambda value: 0.0 <= value <= 1.0, "in 0 .. 1"),
     ):
         for name in names:
             if not holds(value := _get(cfg, name)):
                 raise ConfigError(f"agent.{name} must be {wanted}, got {value}.")
-    for name, choices in _CHOICES.items():
-        if getattr(cfg, name) not in choices:
-            raise ConfigError(f"agent.{name} must be one of {', '.join(choices)}, got {getattr(cfg, name)!r}.")
     if cfg.max_state_gradient is not None and not cfg.max_state_gradient > 0.0:
         raise ConfigError(f"agent.max_state_gradient must be positive or None, got {cfg.max_state_gradient}.")
     if not cfg.exploration or min(cfg.exploration) < 0.0:

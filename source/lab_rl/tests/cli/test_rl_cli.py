@@ -251,6 +251,8 @@ class TestTrain:
             ([TASK, "--device", "gpu"], "Unknown device 'gpu'"),
             ([TASK, "--seed", "-5"], "seed must be in 0"),
             ([TASK, "--num-envs", "0"], "num_envs must be at least 1, got 0"),
+            ([TASK, "--env.rewards.pole_pos.params.target", "up"], "--env.rewards.pole-pos.params.target"),
+            ([TASK, "--agent.learning-rate", "fast"], "--agent.learning-rate"),
             ([TASK, "--max-iterations", "0"], "agent.max_iterations must be at least 1, got 0"),
             ([TASK, "--agent.obs-groups.critic", "polcy"], "unknown observation group 'polcy'. Did you mean 'policy'"),
             ([TASK, "--video", "clip.avi"], "must end in .mp4, got 'clip.avi'"),

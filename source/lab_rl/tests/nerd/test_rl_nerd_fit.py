@@ -271,5 +271,5 @@ def test_settings_that_may_change_on_the_way(make_fit, checkpoint):
 
 @pytest.mark.parametrize("setting", ["batch_size", "horizon", "save_interval"])
 def test_impossible_settings_are_refused(make_fit, setting):
-    with pytest.raises(ConfigError, match=f"fit.{setting} must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match=f"fit.{setting}: got 0, expected int at least 1"):
         make_fit(**{setting: 0})

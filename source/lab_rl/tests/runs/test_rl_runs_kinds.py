@@ -57,6 +57,11 @@ def test_wrong_settings_of_an_environment_are_named(field, value, message):
     [
         ("learning_rate: 0.001", "learning_rate: fast", r"config.yaml: agent.learning_rate: got 'fast'"),
         ("episode_length_s: 5.0", "episode_length_s: five", r"config.yaml: env.episode_length_s: got 'five'"),
+        (
+            "target: 0.0",
+            "target: up",
+            r"env.rewards.pole_pos.params.target: got .up. .*expected float",
+        ),
         ("num_steps_per_env: 24", "num_steps_per_env: 1.5", r"config.yaml: agent.num_steps_per_env: got 1.5"),
     ],
 )

@@ -222,7 +222,7 @@ def _effort(env) -> torch.Tensor:
         ({"horizon": 0}, "agent.horizon must be at least 1, got 0"),
         ({"gamma": 1.5}, "agent.gamma must be in 0 .. 1"),
         ({"learning_rate": 0.0}, "agent.learning_rate must be positive"),
-        ({"precision": "fp8"}, "agent.precision must be one of fp32, tf32, bf16, got 'fp8'"),
+        ({"precision": "fp8"}, r"agent.precision: got 'fp8' .*'fp32', 'tf32', 'bf16'"),
         ({"warmup_steps": 4}, "agent.warmup_steps must be at least the 8 steps of a window"),
         ({"world_model": {"horizon": 0}}, "agent.world_model.horizon must be at least 1"),
         ({"world_model": {"failure_share": 0.8, "newest_share": 0.3}}, "add up to more than 1"),

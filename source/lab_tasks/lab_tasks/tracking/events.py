@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from lab_core.config import Interval
 from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, check_range
 from lab_core.masks import masked_copy_
@@ -23,7 +24,7 @@ def reset_to_motion(
     command_name: str,
     pose_range: Ranges,
     velocity_range: Ranges,
-    joint_position_range: tuple[float, float],
+    joint_position_range: Interval,
     from_first_frame: bool = False,
     clips_in_turn: bool = False,
     asset_cfg: SceneEntityCfg = _ROBOT,
@@ -82,7 +83,7 @@ class randomize_default_joint_pos(ManagerTermBase):
         self,
         env: Env,
         mask: torch.Tensor,
-        offset_range: tuple[float, float],
+        offset_range: Interval,
         asset_cfg: SceneEntityCfg = _ROBOT,
     ) -> None:
         default, ids = env.scene[asset_cfg.name].data.default_joint_pos, asset_cfg.joint_ids

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from lab_core.config import NonNegative, Positive
 from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg, TermError, declare
 from lab_core.math import quat_angle_squared
@@ -21,7 +22,7 @@ _ROBOT = SceneEntityCfg("robot")
 
 @declare(capturable=True, differentiable=True)
 def anchor_pos_exp(
-    env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, command_name: str, std: Positive, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """Position of the anchor in the world; ``std`` [m]."""
     command = motion_command(env, command_name)
@@ -31,7 +32,7 @@ def anchor_pos_exp(
 
 @declare(capturable=True, differentiable=True)
 def anchor_ori_exp(
-    env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, command_name: str, std: Positive, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """Orientation of the anchor in the world; ``std`` [rad]."""
     command = motion_command(env, command_name)
@@ -41,7 +42,7 @@ def anchor_ori_exp(
 
 @declare(capturable=True, differentiable=True)
 def body_pos_exp(
-    env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, command_name: str, std: Positive, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """Positions of the key bodies, the motion moved to the robot's anchor; ``std`` [m]."""
     command = motion_command(env, command_name)
@@ -52,7 +53,7 @@ def body_pos_exp(
 
 @declare(capturable=True, differentiable=True)
 def body_ori_exp(
-    env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, command_name: str, std: Positive, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """Orientations of the key bodies, the motion moved to the robot's anchor; ``std`` [rad]."""
     command = motion_command(env, command_name)
@@ -63,7 +64,7 @@ def body_ori_exp(
 
 @declare(capturable=True, differentiable=True)
 def body_lin_vel_exp(
-    env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, command_name: str, std: Positive, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """Velocities of the key bodies in the world; ``std`` [m/s]."""
     command = motion_command(env, command_name)
@@ -73,7 +74,7 @@ def body_lin_vel_exp(
 
 @declare(capturable=True, differentiable=True)
 def body_ang_vel_exp(
-    env: ManagerBasedEnv, command_name: str, std: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, command_name: str, std: Positive, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """Angular velocities of the key bodies in the world; ``std`` [rad/s]."""
     command = motion_command(env, command_name)
@@ -82,7 +83,7 @@ def body_ang_vel_exp(
 
 
 @declare(capturable=True)
-def self_collision(env: Env, sensor_cfg: SceneSensorCfg, threshold: float) -> torch.Tensor:
+def self_collision(env: Env, sensor_cfg: SceneSensorCfg, threshold: NonNegative) -> torch.Tensor:
     """In how many physics steps of the sensor's history bodies of the robot push each other with more than
     ``threshold`` [N], a cost.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from lab_core.config import NonNegative
 from lab_core.env import ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg, declare
 from lab_tasks.tracking.motion_target import key_poses, motion_command
@@ -15,7 +16,7 @@ _ROBOT = SceneEntityCfg("robot")
 
 @declare(capturable=True, differentiable=True)
 def bad_anchor_height(
-    env: ManagerBasedEnv, command_name: str, threshold: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, command_name: str, threshold: NonNegative, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """The height of the anchor is more than ``threshold`` [m] away from the motion's."""
     command = motion_command(env, command_name)
@@ -25,7 +26,7 @@ def bad_anchor_height(
 
 @declare(capturable=True, differentiable=True)
 def bad_anchor_tilt(
-    env: ManagerBasedEnv, command_name: str, threshold: float, asset_cfg: SceneEntityCfg = _ROBOT
+    env: ManagerBasedEnv, command_name: str, threshold: NonNegative, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> torch.Tensor:
     """How far the anchor leans, as the z component of the vertical in its frame, is more than ``threshold`` away from
     the motion's."""
@@ -39,7 +40,7 @@ def bad_body_heights(
     env: ManagerBasedEnv,
     command_name: str,
     body_names: Sequence[str],
-    threshold: float,
+    threshold: NonNegative,
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> torch.Tensor:
     """The height of one of some key bodies is more than ``threshold`` [m] away from the motion's.

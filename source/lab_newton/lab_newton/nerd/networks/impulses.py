@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
+from lab_core.config import PositiveInt
 from lab_core.sensors import GEOMETRY_SIZE
 from lab_newton.nerd.inverse import invert_positive
 from lab_newton.nerd.networks.contacts import Contacts
@@ -51,9 +52,9 @@ class ContactImpulses(Network):
         self,
         representation: Representation,
         robot: RobotProperties,
-        rounds: int = 4,
-        hidden: int = 64,
-        memory: int = 16,
+        rounds: PositiveInt = 4,
+        hidden: PositiveInt = 64,
+        memory: PositiveInt = 16,
     ) -> None:
         super().__init__(representation.feature_owners, representation.change_owners, context=1)
         self.contact_channels = GEOMETRY_SIZE

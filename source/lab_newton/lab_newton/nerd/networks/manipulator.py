@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
+from lab_core.config import PositiveInt
 from lab_newton.nerd.networks.network import Network
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Manipulator(Network):
         input_owners: Sequence[int],
         output_owners: Sequence[int],
         input_kinds: Sequence[str],
-        hidden: Sequence[int] = (256, 256, 256),
+        hidden: Sequence[PositiveInt] = (256, 256, 256),
     ) -> None:
         super().__init__(input_owners, output_owners, context=1)
         places = {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from lab_core.config import PositiveInt
 from lab_newton.nerd.networks.network import Network
 
 
@@ -24,9 +25,9 @@ class MLP(Network):
         self,
         input_owners: Sequence[int],
         output_owners: Sequence[int],
-        hidden: Sequence[int] = (256, 256, 256),
+        hidden: Sequence[PositiveInt] = (256, 256, 256),
         contact_channels: int = 0,
-        contact_size: int = 16,
+        contact_size: PositiveInt = 16,
     ) -> None:
         super().__init__(input_owners, output_owners, 1, contact_channels, contact_size)
         widths = [self.token_size, *hidden]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from lab_core.config import PositiveInt
 from lab_newton.nerd.networks.attention import Blocks
 from lab_newton.nerd.networks.network import Network, keep_first
 
@@ -39,14 +40,14 @@ class ParallelNeRD(Network):
         self,
         input_owners: Sequence[int],
         output_owners: Sequence[int],
-        context: int = 10,
-        size: int = 128,
-        body_depth: int = 2,
-        depth: int = 4,
-        heads: int = 4,
-        head_hidden: int = 64,
+        context: PositiveInt = 10,
+        size: PositiveInt = 128,
+        body_depth: PositiveInt = 2,
+        depth: PositiveInt = 4,
+        heads: PositiveInt = 4,
+        head_hidden: PositiveInt = 64,
         contact_channels: int = 0,
-        contact_size: int = 16,
+        contact_size: PositiveInt = 16,
     ) -> None:
         super().__init__(input_owners, output_owners, context, contact_channels, contact_size)
         bodies = range(self.num_bodies)

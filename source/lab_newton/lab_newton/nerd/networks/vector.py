@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from lab_core.config import PositiveInt
 from lab_newton.nerd.networks.attention import Blocks
 from lab_newton.nerd.networks.network import Network, keep_first
 
@@ -32,13 +33,13 @@ class VectorNeRD(Network):
         self,
         input_owners: Sequence[int],
         output_owners: Sequence[int],
-        context: int = 10,
-        size: int = 192,
-        depth: int = 6,
-        heads: int = 12,
-        head_hidden: int = 64,
+        context: PositiveInt = 10,
+        size: PositiveInt = 192,
+        depth: PositiveInt = 6,
+        heads: PositiveInt = 12,
+        head_hidden: PositiveInt = 64,
         contact_channels: int = 0,
-        contact_size: int = 16,
+        contact_size: PositiveInt = 16,
     ) -> None:
         super().__init__(input_owners, output_owners, context, contact_channels, contact_size)
         self.embed = nn.Linear(self.token_size, size)
