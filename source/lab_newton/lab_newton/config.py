@@ -73,9 +73,11 @@ class MuJoCoSolverCfg(SolverCfg):
     MuJoCo Warp takes a mesh for its convex hull, and robots that stumble on its height fields are thrown into the air.
     """
     njmax: int | None = None
-    """Constraint rows per world. None: an estimate from the model, at least 64."""
+    """Constraint rows per world. None: as many as robots need that lie on the ground with all their shapes, at least
+    64. Less takes less memory; what is lost is told by a warning in the first steps, and by ``env.health()``."""
     nconmax: int | None = None
-    """Contacts per world; the worlds share one pool. None: an estimate from the model, at least 48."""
+    """Contacts per world; the worlds share one pool. None: as many as robots have that lie on the ground with all their
+    shapes, at least 48."""
     strict_capacity: bool = False
     """Raise ``CapacityError`` in ``health()`` when a buffer was too small, instead of only reporting it."""
 

@@ -19,6 +19,7 @@ from lab_core.capability import Capability
 from lab_core.config import check_complete, check_kinds
 from lab_core.envs.built_from import built_from, constants_kept
 from lab_core.envs.episode_log import EpisodeLog
+from lab_core.envs.first_steps import FirstSteps
 from lab_core.envs.observations import Observations, copy_observations, write_observations
 from lab_core.envs.rl_env_cfg import RLEnvCfg, check_timing
 from lab_core.envs.stages import STEP, MarkStage, run_stages
@@ -109,6 +110,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         self.reset_buf, self.reset_terminated, self.reset_time_outs = flags(), flags(), flags()
         self.reward_buf = self.scratch(torch.zeros(self.num_envs, device=self.device))
         self._latest = LatestStep()
+        self._first_steps = FirstSteps()
         self._all = self.scratch(torch.ones_like(self.reset_buf))
         self.log = EpisodeLog(self.device)
         self.reset_mask = self.scratch(flags())
@@ -205,6 +207,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         with torch.no_grad():
             self._take_actions(actions)
             run_stages(self, STEP, self._mark)
+            self._first_steps.look(self.physics)
             return self._results()
 
     def step_live(self, act: Callable[[], torch.Tensor], keep: Callable[[], None]) -> None:
@@ -412,7 +415,7 @@ class RLEnv(VectorEnv, StateRoot, ABC):
             CapacityError: a solver buffer overflowed and the configuration forbids it.
         """
         self._raise_for_invalid_actions()
-        return self.physics.health()
+        return self._first_steps.health(self.physics)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Releases the physics; called once by ``close()``."""

@@ -21,6 +21,7 @@ from lab_newton.robot_files.verification import verify
 from lab_newton.solver import ContactForces
 from lab_newton.solvers import mujoco_kernels as kernels
 from lab_newton.solvers.named import WrappedSolver
+from lab_newton.solvers.sizes import estimate_sizes
 
 
 class MuJoCoSolver(WrappedSolver):
@@ -170,6 +171,8 @@ def _allow_margins(model: newton.Model) -> None:
 def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_newton: bool) -> SolverMuJoCo:
     if not by_newton:
         _allow_margins(model)
+    # Newton's own collisions come with an estimate of theirs.
+    sizes = None if by_newton else estimate_sizes(model, cfg.cone)
     solver = SolverMuJoCo(
         model,
         solver=cfg.solver,
@@ -181,8 +184,8 @@ def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_new
         ls_iterations=cfg.ls_iterations,
         tolerance=cfg.tolerance,
         ccd_iterations=cfg.ccd_iterations,
-        njmax=cfg.njmax,
-        nconmax=cfg.nconmax,
+        njmax=sizes.rows if cfg.njmax is None and sizes is not None else cfg.njmax,
+        nconmax=sizes.contacts if cfg.nconmax is None and sizes is not None else cfg.nconmax,
         disable_contacts=not cfg.contacts,
         use_mujoco_contacts=not by_newton,
         # A switchable root costs an idle weld constraint in every world.

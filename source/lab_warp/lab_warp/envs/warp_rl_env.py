@@ -128,6 +128,7 @@ class WarpRLEnv(RLEnv):
             yield
         self._make_changes()
         run_stages(self, _ON_HOST)
+        self._first_steps.look(self.physics)
 
     @captured
     def _step(self) -> None:
