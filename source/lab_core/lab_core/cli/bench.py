@@ -136,10 +136,12 @@ def _time_step(env: RLEnv, args: BenchArguments, title: str) -> dict[str, Any]:
 
 
 def _time_learning(env: RLEnv, args: LearningBenchArguments, title: str) -> dict[str, Any]:
-    from lab_core.rollouts import make_learner, time_learning
+    from lab_core.rollouts import describe_step, make_learner, time_learning
 
-    timing = time_learning(env, make_learner(env, args.agent), args.iterations)
-    print(title)
+    learner = make_learner(env, args.agent)
+    timing = time_learning(env, learner, args.iterations)
+    recorded = f"{describe_step(env)} {learner.describe()}".rstrip()
+    print(f"{title}{recorded}\n")
     whole = timing.iteration_ms
     parts = [(part, f"{ms:.2f}", f"{ms / whole:.1%}") for part, ms in timing.parts_ms.items()]
     print_table(("part of an iteration", "ms", "share"), [*parts, ("whole iteration", f"{whole:.2f}", "")])
@@ -152,6 +154,7 @@ def _time_learning(env: RLEnv, args: LearningBenchArguments, title: str) -> dict
     print_table(("what", "value"), rows)
     return {
         "algorithm": args.agent.algorithm,
+        "recorded": recorded,
         "iterations": timing.iterations,
         "iteration_ms": round(whole, 3),
         "parts_ms": {part: round(ms, 3) for part, ms in timing.parts_ms.items()},

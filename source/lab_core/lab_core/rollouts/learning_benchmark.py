@@ -34,6 +34,10 @@ class Learner(Protocol):
         """Runs one iteration."""
         ...
 
+    def describe(self) -> str:
+        """Returns in words what of an iteration that has been made is recorded, and what is not."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearningTiming:

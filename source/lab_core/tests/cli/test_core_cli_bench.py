@@ -238,6 +238,9 @@ def test_learning_is_split_into_the_parts_that_the_algorithm_names(watch):
             scalars = {"Perf/collection_time": 2.0, "Perf/world_model_time": 1.0, "Perf/total_fps": 21.0, "Loss/a": 9.0}
             return SimpleNamespace(env_steps=self.steps, scalars=scalars)
 
+        def describe(self):
+            return ""
+
     timing = time_learning(env_cfg().build(), Learner(), iterations=4)
     assert (timing.iterations, timing.iteration_ms) == (4, 3000.0)
     assert timing.parts_ms == {"collection": 2000.0, "world model": 1000.0}

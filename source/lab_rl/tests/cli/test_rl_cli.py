@@ -139,6 +139,8 @@ class TestBench:
         ):
             assert any(line.startswith(start) for line in lines), start
         result = json.loads(path.read_text())
+        assert result["recorded"] in lines
+        assert "Acts and learns" in result["recorded"]
         assert (result["task"], result["algorithm"], result["num_envs"], result["iterations"]) == (TASK, "ppo", 6, 2)
         parts = result["parts_ms"]
         assert parts["collection"] + parts["learning"] == pytest.approx(result["iteration_ms"], rel=0.2)
