@@ -98,7 +98,7 @@ def recorded_rollouts(
     counts = [max(round(time / layout.dt), 1) for time in times]
     starts, lengths = choose_starts(steps, counts, num_envs, 0 if seed is None else seed)
     cfg = with_solver(
-        _without_ends(cfg, len(starts)), _DrivenSolverCfg(model=str(model.resolve()), teacher=cfg.physics.solver)
+        without_ends(cfg, len(starts)), _DrivenSolverCfg(model=str(model.resolve()), teacher=cfg.physics.solver)
     )
     env = make_env(cfg, device, "torch")
     try:
@@ -147,7 +147,7 @@ def _run(
 ) -> ReplayErrors:
     representation = Representation(layout).to(env.device)
     solver = env.physics.solver  # pyright: ignore[reportAttributeAccessIssue]
-    begin = _begin(env, steps, layout, entity, starts)
+    begin = begin_at(env, steps, layout, entity, starts)
     finite = torch.ones(len(starts), dtype=torch.bool, device=env.device)
     errors, still = [], []
     for step in range(max(counts)):
@@ -176,7 +176,7 @@ def _run(
     )
 
 
-def _begin(env: RLEnv, steps: PhysicsSteps, layout: RobotLayout, entity: str, starts: Tensor) -> dict[str, Any]:
+def begin_at(env: RLEnv, steps: PhysicsSteps, layout: RobotLayout, entity: str, starts: Tensor) -> dict[str, Any]:
     """Puts each environment where a step began, on the ground that it began on, and returns that state."""
     if steps.origin is not None:
         env.scene.env_origins.copy_(steps.origin[starts])
@@ -189,8 +189,8 @@ def _begin(env: RLEnv, steps: PhysicsSteps, layout: RobotLayout, entity: str, st
     return state
 
 
-def _without_ends(cfg: Any, num_envs: int) -> Any:
-    """Returns the environment without anything that resets, pushes or pays."""
+def without_ends(cfg: Any, num_envs: int) -> Any:
+    """Returns the settings of an environment with ``num_envs`` and without anything that resets, pushes or pays."""
     cfg = copy.deepcopy(cfg)
     cfg.scene.num_envs = num_envs
     cfg.recorder = None

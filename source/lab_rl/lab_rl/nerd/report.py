@@ -74,10 +74,11 @@ def describe_wrenches(figures: Mapping[str, WrenchFigures], friction: float, pic
     """Returns a table per regime of wrenches that follow from predictions, a row per group of channels."""
     lines = ["", "## Wrenches in the joints that the motion implies", ""]
     lines += [
-        "From predicted velocities, recorded efforts and recorded contacts (friction "
-        f"{friction:g}), beside those from recorded velocities: root mean squares of the errors of joint forces and "
-        "torques, and their share of the wrenches themselves. The model predicts no forces, and this is no "
-        "measurement. In each row, recorded values of some channels take the place of predicted ones.",
+        f"From predicted velocities, recorded efforts and recorded contacts (friction {friction:g}), beside those that "
+        "the teacher's solver finds in the same steps: root mean squares of the errors of joint forces and torques, "
+        "and their share of the wrenches themselves. The model predicts no forces, and this is no measurement. In each "
+        "row, recorded values of some channels take the place of predicted ones; what is left with all of them is the "
+        "error of the search for forces.",
     ]
     for regime, figure in figures.items():
         predicted, recorded = figure.unexplained
@@ -85,7 +86,7 @@ def describe_wrenches(figures: Mapping[str, WrenchFigures], friction: float, pic
         lines += [
             f"Largest residual of a joint's row: {figure.residual:.2g} N m or N. Joint accelerations that neither "
             f"efforts nor contacts explain: {predicted:.3g} in predictions, {recorded:.3g} in recordings (rad/s^2 or "
-            "m/s^2, root mean square)."
+            f"m/s^2, root mean square). The solver came within {figure.off:.2g} m/s or rad/s of recorded velocities."
         ]
     return [*lines, "", f"![Errors of wrenches]({picture})"]
 

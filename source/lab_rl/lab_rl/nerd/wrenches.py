@@ -1,4 +1,4 @@
-"""Wrenches that a model's motion implies, beside those that the recorded motion does."""
+"""Wrenches that a model's motion implies, beside those that its teacher finds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lab_newton.nerd import (
     JointWrenches,
     NeRDModel,
     Representation,
-    RobotProperties,
     WrenchReconstruction,
 )
 from lab_rl.nerd.interventions import GROUPS, WrenchError, intervene
 from lab_rl.nerd.physics_steps import PhysicsSteps
+from lab_rl.nerd.solver_wrenches import SolverWrenches
 from lab_rl.nerd.windows import window_starts
 
 
@@ -35,34 +35,46 @@ class WrenchFigures:
     unexplained: tuple[float, float]
     """Root mean square of joint accelerations that neither efforts nor contacts explain, of predicted and of recorded
     motion [rad/s^2 or m/s^2]."""
+    off: float
+    """Most by which a velocity that the teacher's solver led to differs from the recorded one [m/s or rad/s]."""
 
 
-@torch.no_grad()
-def measure_wrenches(
-    model: NeRDModel, steps: PhysicsSteps, robot: RobotProperties, friction: float, count: int = 256, seed: int = 0
-) -> dict[str, WrenchFigures]:
-    """Returns figures by regime.
-
-    Args:
-        model: Predicts from recorded windows.
-        steps: Held out, on the model's device, with contacts where the robot touches anything.
-        robot: Its masses.
-        friction: Coefficient of friction of its contacts.
-        count: Most steps of a regime, drawn at random.
-        seed: Of the draw.
-    """
-    context, device = model.network.context, steps.q.device
-    reconstruction = WrenchReconstruction(model.layout, robot, friction, device=device)
-    groups = groups_of(model.representation)
-    starts = window_starts(steps, context)
+def choose_steps(steps: PhysicsSteps, context: int, count: int, seed: int) -> dict[str, Tensor]:
+    """Returns windows (B, context) of rows by regime, at most ``count`` of each, drawn with ``seed``; regimes that have
+    none are left out."""
+    device, starts = steps.q.device, window_starts(steps, context)
     generator = torch.Generator().manual_seed(seed)
     found = {}
     for index, regime in enumerate(steps.regimes):
         mine = starts[steps.regime[starts] == index]
         if len(mine):
             chosen = mine[torch.randperm(len(mine), generator=generator)[:count].to(device)]
-            rows = chosen[:, None] + torch.arange(context, device=device)
-            found[regime] = _measure(model, steps, rows, reconstruction, groups)
+            found[regime] = chosen[:, None] + torch.arange(context, device=device)
+    return found
+
+
+@torch.no_grad()
+def measure_wrenches(
+    model: NeRDModel,
+    steps: PhysicsSteps,
+    chosen: Mapping[str, Tensor],
+    reconstruction: WrenchReconstruction,
+    solver: SolverWrenches,
+) -> dict[str, WrenchFigures]:
+    """Returns figures by regime.
+
+    Args:
+        model: Predicts from recorded windows.
+        steps: Held out, on the model's device, with contacts where the robot touches anything.
+        chosen: Which windows, see :func:`choose_steps`.
+        reconstruction: Of the robot, on the same device.
+        solver: What the teacher's solver found in the last steps of all these windows, in their order.
+    """
+    found, first = {}, 0
+    for regime, rows in chosen.items():
+        mine = solver.select(slice(first, first + len(rows)))
+        found[regime] = _measure(model, steps, rows, reconstruction, mine)
+        first += len(rows)
     return found
 
 
@@ -71,7 +83,7 @@ def _measure(
     steps: PhysicsSteps,
     rows: Tensor,
     reconstruction: WrenchReconstruction,
-    groups: Mapping[str, str],
+    solver: SolverWrenches,
 ) -> WrenchFigures:
     representation, last = model.representation, rows[:, -1]
     q, qd, qd_next, effort = (value[last] for value in (steps.q, steps.qd, steps.qd_next, steps.effort))
@@ -83,12 +95,14 @@ def _measure(
         return reconstruction(q, qd, velocity, effort, touched)
 
     recorded, learned = reconstruct(qd_next), reconstruct(representation.apply_change(q, qd, predicted)[1])
-    truth = recorded.force, recorded.torque
+    truth = solver.force, solver.torque
+    groups = groups_of(representation)
     return WrenchFigures(
         count=len(rows),
         errors=intervene(representation, (q, qd), predicted, qd_next, reconstruct, truth, groups),
         residual=float(learned.residual.max()),
         unexplained=(_joint_rms(learned, model), _joint_rms(recorded, model)),
+        off=float(solver.off.max()),
     )
 
 

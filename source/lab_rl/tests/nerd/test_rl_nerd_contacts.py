@@ -20,15 +20,16 @@ from lab_core.registry import get_task, task_ids
 from lab_core.sensors import ContactSetCfg
 from lab_newton import FitCfg
 from lab_newton.contact_set import ContactSearch
-from lab_newton.nerd import NeRDModel, load_model
+from lab_newton.nerd import NeRDModel, WrenchReconstruction, load_model
 from lab_rl.nerd.fit import Fit, FitData, load_fit_data
 from lab_rl.nerd.metrics import OneStepEvaluator
 from lab_rl.nerd.physics_steps import PhysicsSteps, read_physics_steps
 from lab_rl.nerd.replays import choose_starts, recorded_rollouts
 from lab_rl.nerd.report import describe_ablations, describe_replays, describe_wrenches
+from lab_rl.nerd.solver_wrenches import SolverWrenches, solver_wrenches
 from lab_rl.nerd.teacher import find_teacher
 from lab_rl.nerd.trainer import Trainer, prepare_model
-from lab_rl.nerd.wrenches import friction_of, measure_wrenches, touched_points
+from lab_rl.nerd.wrenches import choose_steps, friction_of, measure_wrenches, touched_points
 from lab_rl.runs.folder import RunFolder
 
 pytestmark = pytest.mark.skipif("Lab-Ant" not in task_ids(), reason="lab_tasks is not installed")
@@ -201,19 +202,45 @@ def test_wrenches_follow_from_predictions_with_recorded_contacts(fitted, data):
                      data.teacher.fingerprint["materials"]["ground"])
         for shape in part
     )  # fmt: skip
-    figures = measure_wrenches(model, data.held_out, data.teacher.robot, friction, count=12)
+    reconstruction = WrenchReconstruction(data.teacher.layout, data.teacher.robot, friction)
+    chosen = choose_steps(data.held_out, 1, 12, seed=0)
+    solver = wrenches_of(data, torch.cat([rows[:, -1] for rows in chosen.values()]), reconstruction)
+    figures = measure_wrenches(model, data.held_out, chosen, reconstruction, solver)
     assert set(figures) == {"exploring", "resting"} and all(figure.count == 12 for figure in figures.values())
     for figure in figures.values():
         wrong, exact = figure.errors["none"], figure.errors["all velocities"]
         assert list(figure.errors)[1:3] == ["base linear velocity", "base angular velocity"]
-        assert wrong.force > 1e-2 and exact.force < 0.05 * wrong.force  # up to rounding of the recorded change
-        assert figure.residual < 5e-5 and 0.0 < figure.unexplained[1] < figure.unexplained[0]
+        assert exact.relative_force < 0.1 and wrong.force > 2.0 * exact.force
+        assert figure.residual < 5e-5 and 0.0 < figure.unexplained[1] < figure.unexplained[0] and figure.off < 1e-2
     lines = describe_wrenches(figures, friction, "wrenches.png")
     assert lines.count("### resting, 12 steps") == 1 and sum(line.startswith("| none |") for line in lines) == 2
     points = touched_points(data.held_out, torch.arange(len(data.held_out)), floating=True)
     gap, valid = data.held_out.contact_geometry[..., 9], data.held_out.contact_valid
     assert torch.equal(points.active.sum(1), (valid & (gap <= 0.0)).sum(1)) and points.active.any()
     assert points.active.shape[1] == int(points.active.sum(1).max())
+
+
+def wrenches_of(data: FitData, rows: torch.Tensor, reconstruction: WrenchReconstruction) -> SolverWrenches:
+    teacher, parts = data.teacher, reconstruction.part_names
+    return solver_wrenches(teacher.cfg, data.held_out, rows, teacher.layout, teacher.entity, parts, "cpu")
+
+
+def test_the_solver_makes_a_recorded_step_again_and_tells_its_wrenches(data):
+    """Where nothing is touched they follow from the motion exactly."""
+    steps, teacher = data.held_out, data.teacher
+    reconstruction = WrenchReconstruction(teacher.layout, teacher.robot, friction_of(teacher.fingerprint))
+    points = touched_points(steps, torch.arange(len(steps)), floating=True)
+    limits = teacher.robot.limits.float()
+    inside = ((steps.q[:, 7:] > limits[:, 0] + 0.02) & (steps.q[:, 7:] < limits[:, 1] - 0.02)).all(1)
+    rows = (~points.active.any(1) & inside).nonzero()[:, 0][:16]
+    assert len(rows) == 16
+    found = wrenches_of(data, rows, reconstruction)
+    assert found.off.max() < 1e-4
+    nothing = touched_points(steps, rows, floating=True)
+    expected = reconstruction(*(value[rows] for value in (steps.q, steps.qd, steps.qd_next, steps.effort)), nothing)
+    torch.testing.assert_close(found.force, expected.force.float(), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(found.torque, expected.torque.float(), rtol=1e-3, atol=1e-3)
+    assert found.force[:, 1:].norm(dim=-1).max() > 1.0 and torch.equal(found.select(slice(3, 5)).off, found.off[3:5])
 
 
 @pytest.mark.parametrize("changes", [{"horizon": 3}, {"state_noise": 0.1}], ids=["rollouts", "noise"])

@@ -148,18 +148,30 @@ def _on_recordings(model: NeRDModel, known: ModelDescription, path: Path, args: 
 
 def _wrenches(model: NeRDModel, steps: PhysicsSteps, teacher: Teacher, args: EvalOptions, output: Path) -> list[str]:
     """Wrenches that follow from predictions, or why none do."""
+    import torch
+
+    from lab_newton import MuJoCoSolverCfg
+    from lab_newton.nerd import WrenchReconstruction
     from lab_rl.nerd import plots, report
-    from lab_rl.nerd.wrenches import friction_of, measure_wrenches
+    from lab_rl.nerd.solver_wrenches import solver_wrenches
+    from lab_rl.nerd.wrenches import choose_steps, friction_of, measure_wrenches
 
     why = teacher.no_masses
     if not teacher.layout.floating:
         why = "A fixed robot that touches nothing has those of its states and efforts, whatever is predicted."
     elif teacher.search is None:
         why = "The recordings hold no contacts, and a robot with a free root is held by them."
+    elif not isinstance(teacher.cfg.physics.solver, MuJoCoSolverCfg):
+        why = "The solver of the recordings does not tell wrenches in joints; MuJoCo Warp does."
     if why or teacher.robot is None:
         return ["", "## Wrenches in the joints that the motion implies", "", f"None: {why}"]
-    friction = friction_of(teacher.fingerprint)
-    figures = measure_wrenches(model, steps, teacher.robot, friction, args.wrench_steps, args.seed or 0)
+    friction, device = friction_of(teacher.fingerprint), steps.q.device
+    reconstruction = WrenchReconstruction(teacher.layout, teacher.robot, friction, device=device)
+    chosen = choose_steps(steps, model.network.context, args.wrench_steps, args.seed or 0)
+    last = torch.cat([rows[:, -1] for rows in chosen.values()])
+    parts = reconstruction.part_names
+    solver = solver_wrenches(teacher.cfg, steps, last, teacher.layout, teacher.entity, parts, str(device))
+    figures = measure_wrenches(model, steps, chosen, reconstruction, solver)
     plots.draw_wrenches(figures, output / "wrenches.png")
     return report.describe_wrenches(figures, friction, "wrenches.png")
 
