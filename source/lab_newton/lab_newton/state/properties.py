@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import newton
 import numpy as np
@@ -24,6 +24,8 @@ FLAGS: dict[Notice, ModelFlags] = {
     Notice.JOINT_FORCE: ModelFlags.JOINT_DOF_FORCE_PROPERTIES,
 }
 """What an engine is told -> how Newton calls it."""
+_FRICTION_CHECKS = 8
+"""Changes of friction that are looked at: what is drawn anew with every reset is long known by then."""
 
 
 class Properties:
@@ -43,7 +45,8 @@ class Properties:
         shapes = _shapes_of_bodies(layout, model, data.body_mass.shape[0])
         self._first_shape = _first_of_each(shapes, len(layout.body))
         self._shapes = wp.array(shapes, dtype=wp.vec3i, device=device)
-        self._weak_friction = _ground_friction_above(model, shapes)
+        self._checks = _FRICTION_CHECKS
+        self._ground_friction, self._outvoted = _outvoted_bodies(model, shapes, self._first_shape)
 
     def read(self) -> None:
         """Fills the buffers."""
@@ -85,15 +88,26 @@ class Properties:
             if name not in notices:
                 raise LabError(f"notify({self._name!r}): {unknown_name_message('property', name, notices)}")
             flags |= FLAGS[notices[name]]
-        if flags & ModelFlags.SHAPE_PROPERTIES and self._weak_friction:
+        if flags & ModelFlags.SHAPE_PROPERTIES and self._checks and not self._model.device.is_capturing:
+            self._checks -= 1
+            self._warn_of_friction_without_effect()
+        return flags
+
+    def _warn_of_friction_without_effect(self) -> None:
+        """Reads the device: called for the first changes only, which belong to the start."""
+        columns = list(self._outvoted)
+        given = self._data.body_friction[:, columns].cpu().numpy()  # pyright: ignore[reportAttributeAccessIssue]
+        built = present(self._model.shape_material_mu).numpy()[[self._first_shape[column] for column in columns]]
+        lost = ((given != built) & (given < self._ground_friction)).any(axis=0)
+        if lost.any():
+            bodies = [self._layout.body_names[column] for column, is_lost in zip(columns, lost, strict=True) if is_lost]
+            self._checks = 0
             warnings.warn(
                 f"Friction of {self._name!r} acts on the ground only where it is above that of the ground, "
-                f"{self._weak_friction:g}: of two shapes the larger friction counts. Give the geoms of its model file "
-                'priority="1", so that theirs decides.',
-                stacklevel=2,
+                f"{self._ground_friction:g}: of two shapes the larger friction counts. It changed for "
+                f'{", ".join(bodies)}. Give their geoms in the model file priority="1", so that theirs decides.',
+                stacklevel=3,
             )
-            self._weak_friction = 0.0
-        return flags
 
     def write(self, flags: int) -> None:
         """Hands the buffers that ``flags`` are about to the model."""
@@ -149,11 +163,14 @@ def _first_of_each(shapes: np.ndarray, bodies: int) -> dict[int, int]:
     return {c: int(first[first[:, 2] == c][0, 0]) for c in range(bodies) if (first[:, 2] == c).any()}
 
 
-def _ground_friction_above(model: newton.Model, shapes: np.ndarray) -> float:
-    """Returns the friction of the ground if it does not leave the decision to all of ``shapes``, else 0."""
+def _outvoted_bodies(
+    model: newton.Model, shapes: np.ndarray, first_shape: Mapping[int, int]
+) -> tuple[float, tuple[int, ...]]:
+    """Returns the friction of the ground, and the columns of the bodies of which it decides as well."""
     ground = np.nonzero(present(model.shape_body).numpy() < 0)[0]
     if not ground.size or not len(shapes):
-        return 0.0
+        return 0.0, ()
     priority = model.mujoco.geom_priority.numpy()  # pyright: ignore[reportAttributeAccessIssue]
-    decided = priority[shapes[:, 0]].min() > priority[ground].max()
-    return 0.0 if decided else float(present(model.shape_material_mu).numpy()[ground].max())
+    undecided = shapes[priority[shapes[:, 0]] <= priority[ground].max()]
+    columns = tuple(column for column in first_shape if column in undecided[:, 2])
+    return float(present(model.shape_material_mu).numpy()[ground].max()), columns

@@ -196,7 +196,14 @@ def test_friction_decides_how_far_a_sled_slides(make_sled):
 @pytest.mark.parametrize("device", ["cpu"], indirect=True)
 def test_friction_below_that_of_the_ground_is_said_to_be_without_effect(make_sled):
     sled = make_sled("")
-    with pytest.warns(UserWarning, match="Friction of 'robot' acts on the ground only where it is above .* 1: "):
+    friction = robot(sled).body_friction
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Friction")
+        sled.notify("robot", "body_friction")  # nothing changed
+        friction.fill_(1.2)
+        sled.notify("robot", "body_friction")
+    friction[1] = 0.3
+    with pytest.warns(UserWarning, match=r"Friction of 'robot' acts on the ground only where it .* 1: .* for sled\."):
         sled.notify("robot", "body_friction")
 
 
