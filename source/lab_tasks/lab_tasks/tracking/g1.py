@@ -82,7 +82,7 @@ def g1_env_cfg(play: bool = False) -> ManagerBasedRLEnvCfg:
         play: Few environments without disturbances, each clip from its beginning to its end.
     """
     cfg = ManagerBasedRLEnvCfg(
-        # Twice the rows and contacts that random actions and falls need.
+        # Three times the rows and contacts that random actions and falls without an end need.
         physics=NewtonCfg(dt=0.005, solver=MuJoCoSolverCfg(njmax=250, nconmax=40)),
         scene=SceneCfg(
             num_envs=4096,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lab_core import mdp
-from lab_core.envs import ManagerBasedRLEnv
+from lab_core.envs import ManagerBasedRLEnv, make_env
 from lab_core.imagination import ArticulationState, Imagination
 from lab_core.math import com_lin_vel_from_link
 from lab_core.names import UnknownNameError
@@ -322,3 +322,19 @@ def test_clips_that_are_not_there_are_named():
         cfg.scene.num_envs = 1
         cfg.commands["motion"].clips = ("stand",)
         cfg.build()
+
+
+def test_robots_that_fall_leave_half_of_the_solver_empty():
+    """Also where no episode ends early."""
+    cfg = g1_env_cfg()
+    cfg.scene.num_envs, cfg.seed, cfg.terminations = N, 2, {"time_out": cfg.terminations["time_out"]}
+    falling = make_env(cfg, "cpu", "warp")
+    solved = falling.physics.solver.inner.mjw_data
+    generator, rows, contacts = torch.Generator().manual_seed(0), 0, 0
+    for _ in range(100):
+        falling.step(2.0 * torch.randn(N, 29, generator=generator))
+        rows, contacts = max(rows, solved.nefc.numpy().max()), max(contacts, solved.nacon.numpy()[0] / N)
+    assert (falling.scene["robot"].data.root_link_pose_w[:, 2] < 0.5).any()
+    assert falling.health().ok
+    assert 25 < rows <= cfg.physics.solver.njmax / 2 and contacts <= cfg.physics.solver.nconmax / 2
+    falling.close()
