@@ -346,7 +346,9 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             self._state = self._model.state()
             self._control = self._model.control()
         self._shown: newton.State | None = None
-        self._onlookers = Onlookers(self._model, self._state_to_show, self._entities, self.env_origins, self.ghosts)
+        self._onlookers = Onlookers(
+            self._model, self._state_to_show, self._entities, self.env_origins, self.ghosts, self.marker_sources
+        )
         for entity in self._entities.values():
             entity.bind(self._model, self._env_origins, self._state)
         self._actuators = {

@@ -29,7 +29,9 @@ def test_readme_example_runs(capsys):
 
 
 def test_examples_of_the_guide_to_environments_run():
-    build, term, _, ghost = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)  # the third one needs states
+    build, term, _, ghost, marker = re.findall(
+        r"```python\n(.*?)```", GUIDE, flags=re.DOTALL
+    )  # the third one needs states
     scope = {}
     exec(compile(build, "environments.md", "exec"), scope)
     assert scope["observations"]["policy"].shape == (16, 4)
@@ -42,7 +44,15 @@ def test_examples_of_the_guide_to_environments_run():
     assert speed[3] == pytest.approx(-0.1) and not speed[:3].any()
     (bare,) = scope["env"].render()
     exec(compile(ghost, "environments.md", "exec"), scope)
-    assert (np.abs(scope["picture"].astype(int) - bare).max(axis=-1) > 20).sum() > 100
+    assert _changed(scope["picture"], bare) > 100
+    haunted = scope["picture"]
+    exec(compile(marker, "environments.md", "exec"), scope)
+    assert _changed(scope["picture"], haunted) > 20
+
+
+def _changed(picture: np.ndarray, before: np.ndarray) -> int:
+    """Number of pixels that differ clearly."""
+    return int((np.abs(picture.astype(int) - before).max(axis=-1) > 20).sum())
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -62,7 +63,22 @@ class ManagerBasedRLEnv(RLEnv):
         self.reset_terminated, self.reset_time_outs, self.reset_buf = dones.terminated, dones.time_outs, dones.dones
         self.reward_buf = self.scratch(self.reward_manager.reward)
         self.physics.ghost_sources.append(self.command_manager.ghosts)
+        for manager in self._managers():
+            self.physics.marker_sources.update(manager.marker_sources())
         self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
+
+    def _managers(self) -> tuple[Any, ...]:
+        """Returns the managers of terms, those of its own front end, in the order of a reset."""
+        return (
+            self.observation_manager,
+            self.action_manager,
+            self.reward_manager,
+            self.curriculum_manager,
+            self.command_manager,
+            self.event_manager,
+            self.termination_manager,
+            self.metrics_manager,
+        )
 
     def _process_actions(self) -> None:
         self.action_manager.process_actions(self._latest.actions)
@@ -95,16 +111,6 @@ class ManagerBasedRLEnv(RLEnv):
 
     def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
         log: dict[str, torch.Tensor | float] = {}
-        for manager in (
-            self.observation_manager,
-            self.action_manager,
-            self.reward_manager,
-            self.curriculum_manager,
-            self.command_manager,
-            self.event_manager,
-            self.termination_manager,
-            self.metrics_manager,
-            self.recorder_manager,
-        ):
+        for manager in (*self._managers(), self.recorder_manager):
             log.update(manager.reset(mask))
         return log

@@ -80,6 +80,9 @@ class BuiltTerms(ManagerBase[Any], Generic[TermT]):
         except ValueError as error:
             raise TermError(f"{self._what(name)}: {error}") from error
 
+    def _term_object(self, name: str) -> TermT:
+        return self._terms[name]
+
     def _build(self, cfg: Any) -> TermT:
         """Returns the term of a configuration, which it may keep."""
         return cfg.build(self._env)

@@ -32,7 +32,8 @@ class CommandTermCfg:
 
 
 class CommandTerm(BuiltTerm):
-    """Draws and updates one command. Subclasses define :attr:`command` and the three hooks below it."""
+    """Draws and updates one command. Subclasses define :attr:`command` and the three hooks below it; those that show in
+    pictures what they ask for define ``markers`` (:class:`~lab_core.markers.Drawing`) or :meth:`ghosts`."""
 
     def __init__(self, cfg: CommandTermCfg, env: Env) -> None:
         check_range(cfg.resampling_time_range, "resampling_time_range")

@@ -37,8 +37,9 @@ class TermCfg:
 class ManagerTermBase(Stateful):
     """A term with state: built once, called like a function, told about resets.
 
-    Subclasses define ``__call__(self, env, **params)`` (event and curriculum terms: ``(self, env, mask, **params)``).
-    Their tensors are saved with the environment.
+    Subclasses define ``__call__(self, env, **params)`` (event and curriculum terms: ``(self, env, mask, **params)``);
+    one with a method ``markers`` draws into pictures, see :class:`~lab_core.markers.Drawing`. Their tensors are saved
+    with the environment.
     """
 
     def __init__(self, cfg: Any, env: Env) -> None:
@@ -132,6 +133,9 @@ class FunctionTerms(ManagerBase[CfgT]):
         cfg = self._cfgs[name]
         func = self._class_terms.get(name, cfg.func)
         return func(self._env, *args, **cfg.params)
+
+    def _term_object(self, name: str) -> ManagerTermBase | None:
+        return self._class_terms.get(name)
 
     def _cfg(self, name: str) -> CfgT:
         return self._cfgs[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -13,6 +14,7 @@ from lab_core.config import dump_yaml, load_yaml
 from lab_core.env import Env
 from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.managers.errors import UnknownTermError
+from lab_core.markers import Drawing, Markers, MarkerSource
 from lab_core.names import match_names
 from lab_core.state import Stateful
 
@@ -69,6 +71,19 @@ class ManagerBase(Stateful, ABC, Generic[CfgT]):
         """
         self._require(name)
         return self._cfg(name)
+
+    def marker_sources(self) -> dict[str, MarkerSource]:
+        """Returns ``<kind>s/<term>`` -> what draws for that term, for the terms that draw."""
+        drawing = [name for name in self.term_names if isinstance(self._term_object(name), Drawing)]
+        return {f"{self.kind}s/{name}": partial(self._markers, name) for name in drawing}
+
+    def _markers(self, name: str) -> Sequence[Markers]:
+        term = self._term_object(name)  # the present one: a term can be replaced
+        return term.markers() if isinstance(term, Drawing) else ()
+
+    def _term_object(self, name: str) -> object:
+        """Returns the object that a term is; None where it is a function."""
+        return None
 
     @abstractmethod
     def set_term_cfg(self, name: str, cfg: CfgT) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -11,6 +12,7 @@ from lab_core.config import MISSING
 from lab_core.env import Env
 from lab_core.managers import CommandTermCfg, TermError
 from lab_core.managers.checks import check_range
+from lab_core.markers import BLUE, GREEN, ArrowMarkers, Markers
 from lab_core.masks import masked_copy_
 from lab_core.math import wrap_to_pi
 from lab_core.mdp.commands_settable import SettableCommandTerm
@@ -57,6 +59,8 @@ class UniformVelocityCommandCfg(CommandTermCfg):
     """Share of commands that steer by heading, where ``heading_command`` is set."""
     rel_standing_envs: float = 0.0
     """Share of commands to stand still."""
+    marker_height: float = 0.5
+    """Where its arrows are drawn, above the root link [m]."""
 
     def build(self, env: Env) -> UniformVelocityCommand:
         return UniformVelocityCommand(self, env)
@@ -146,5 +150,26 @@ class UniformVelocityCommand(SettableCommandTerm):
         cos, sin = self._data.heading_w.cos(), self._data.heading_w.sin()
         self.asked_displacement_w.add_(torch.stack((cos * x - sin * y, sin * x + cos * y), dim=1))
 
+    def markers(self) -> Sequence[Markers]:
+        """Returns the velocities above the robot, asked for in green and reached in blue: 1 m/s is half a metre long,
+        and a yaw rate of 1 rad/s a quarter, along the vertical axis that it turns about."""
+        pose, heading = self._data.root_link_pose_w, self._data.heading_w
+        start = pose[:, None, :3] + torch.tensor((0.0, 0.0, self.cfg.marker_height), device=pose.device)
+        reached = torch.cat((self._data.root_com_lin_vel_b[:, :2], self._data.root_ang_vel_b[:, 2:]), dim=1)
+        return [
+            ArrowMarkers(start_w=start.expand(-1, 2, -1), vector_w=_arrows(velocity, heading), color=color)
+            for velocity, color in ((self._command, GREEN), (reached, BLUE))
+        ]
+
     def _draw(self, bounds: tuple[float, float]) -> torch.Tensor:
         return uniform(*bounds, (self._env.num_envs,), self._env.generator)
+
+
+def _arrows(velocity: torch.Tensor, heading: torch.Tensor) -> torch.Tensor:
+    """Returns horizontal and vertical vectors in the world (N, 2, 3) for velocities (N, 3) in headings (N,) [rad]."""
+    cos, sin = heading.cos(), heading.sin()
+    arrows = velocity.new_zeros(len(velocity), 2, 3)
+    arrows[:, 0, 0] = 0.5 * (cos * velocity[:, 0] - sin * velocity[:, 1])
+    arrows[:, 0, 1] = 0.5 * (sin * velocity[:, 0] + cos * velocity[:, 1])
+    arrows[:, 1, 2] = 0.25 * velocity[:, 2]
+    return arrows

@@ -13,6 +13,7 @@ import torch
 from lab_core.capability import Capability
 from lab_core.config import MISSING
 from lab_core.errors import ConfigError, LabError
+from lab_core.markers import MarkerSource
 from lab_core.physics.fingerprint import Fingerprint, plain
 from lab_core.physics.ghosts import Ghost, GhostSource, collect_ghosts
 from lab_core.physics.viewer import SettableCommand, Viewer
@@ -108,6 +109,9 @@ class PhysicsBackend(ABC):
         """Called after each :meth:`rebuild`; graphs that hold engine memory must be dropped there."""
         self.ghost_sources: list[GhostSource] = []
         """Asked for ghosts whenever a picture is drawn, and never otherwise: the physics knows of none."""
+        self.marker_sources: dict[str, MarkerSource] = {}
+        """Name -> what gives markers, asked as :attr:`ghost_sources` are, and only while somebody looks at those of
+        this name: ``commands/<term>``, ``rewards/<term>`` and so on, ``sensors/<sensor>``, and names of one's own."""
 
     @property
     def capture_context(self) -> object | None:
@@ -259,7 +263,7 @@ class PhysicsBackend(ABC):
         return collect_ghosts(self.ghost_sources, self.entities, self.num_envs)
 
     def render(self, camera: CameraCfg) -> np.ndarray:
-        """Returns a uint8 RGB picture ``(height, width, 3)`` of the scene, with its ghosts."""
+        """Returns a uint8 RGB picture ``(height, width, 3)`` of the scene, with its ghosts and the camera's markers."""
         raise LabError(f"The {self.cfg.backend!r} physics backend cannot render. Use 'newton' for videos.")
 
     def open_viewer(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from lab_core.errors import LabError, unknown_name_message
+from lab_core.markers import Markers
 from lab_core.names import UnknownNameError
 from lab_core.scene.entity import Entity, EntityCfg
 from lab_core.seeding import make_generator
@@ -40,6 +42,9 @@ class CameraCfg:
     height: int = 480
     num_envs: int = 1
     """Environments shown as tiles of one picture."""
+    markers: tuple[str, ...] = ("commands/.*",)
+    """Names or regular expressions of the markers to draw, of :attr:`~lab_core.physics.PhysicsBackend.marker_sources`:
+    ``"commands/.*"``, ``"sensors/feet"``. The page shows these at first, and has a switch for each."""
 
 
 @dataclass(kw_only=True)
@@ -86,6 +91,9 @@ class Scene(Stateful, Mapping[str, Entity]):
         self._entities = {name: entity.make_entity(name, physics) for name, entity in cfg.entities.items()}
         self.env_origins = physics.env_origins
         """(N, 3) origin of each environment in the world frame [m]."""
+        for name, sensor in cfg.sensors.items():
+            if type(physics.sensors[name]).markers is not SensorData.markers:
+                physics.marker_sources[f"sensors/{name}"] = partial(self._sensor_markers, name, sensor.entity)
         self.terrain = None if cfg.terrain is None else _terrain_levels(cfg.terrain, physics)
         """Level and type of each environment's tile, for a curriculum; None on a plane."""
 
@@ -103,6 +111,9 @@ class Scene(Stateful, Mapping[str, Entity]):
         if name not in self.physics.sensors:
             raise UnknownNameError(unknown_name_message("sensor", name, self.physics.sensors))
         return self.physics.sensors[name]
+
+    def _sensor_markers(self, name: str, entity: str) -> Sequence[Markers]:
+        return self.physics.sensors[name].markers(self[entity].data)
 
     def __contains__(self, name: object) -> bool:
         return name in self._entities

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
+from lab_core.markers import ORANGE, ArrowMarkers, Markers
 from lab_core.sensors.contact_times import ContactTimesData
-from lab_core.sensors.sensor import SensorCfg
+from lab_core.sensors.sensor import Carrier, SensorCfg
+
+_GRAVITY = 9.81
+"""For the length of arrows [m/s^2]."""
 
 
 @dataclass(kw_only=True)
@@ -55,3 +59,10 @@ class ContactSensorData(ContactTimesData):
             else torch.zeros(num_envs, cfg.history_length, len(body_names), len(cfg.filter_entities), 3, device=device)
         )
         """(N, H, B, M, 3), the newest first."""
+
+    def markers(self, carrier: Carrier) -> Sequence[Markers]:
+        """Returns the net forces, as arrows from the bodies' origins: one of the carrier's weight is 1 m long."""
+        bodies = [carrier.body_names.index(name) for name in self.body_names]
+        weight = _GRAVITY * carrier.body_mass.sum(dim=1)[:, None, None]
+        start = carrier.body_link_pose_w[:, bodies, :3]
+        return (ArrowMarkers(start_w=start, vector_w=self.net_forces_w / weight, color=ORANGE),)

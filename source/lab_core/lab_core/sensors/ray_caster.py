@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 
 from lab_core.config import MISSING
-from lab_core.sensors.sensor import SensorCfg, SensorData
+from lab_core.markers import ORANGE, Markers, SphereMarkers
+from lab_core.sensors.sensor import Carrier, SensorCfg, SensorData
 
 
 @dataclass(kw_only=True)
@@ -61,3 +63,7 @@ class RayCasterData(SensorData):
         """(N, 4) its orientation, xyzw."""
         self.ray_hits_w = torch.zeros(num_envs, len(starts), 3, device=device)
         """(N, R, 3) where the rays hit; infinite where one misses."""
+
+    def markers(self, carrier: Carrier) -> Sequence[Markers]:
+        """Returns the hits as points."""
+        return (SphereMarkers(center_w=self.ray_hits_w, color=ORANGE, radius=0.02),)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+import torch
+
+from lab_core.markers import Markers
 from lab_core.state import Stateful
 
 
@@ -14,6 +18,16 @@ class SensorCfg:
 
     entity: str = "robot"
     """Entity of the scene that carries the sensor."""
+
+
+class Carrier(Protocol):
+    """What a sensor that draws may use of the entity that carries it; see :class:`~lab_core.scene.EntityData`."""
+
+    body_names: tuple[str, ...]
+    body_mass: torch.Tensor
+    """(N, B) [kg]."""
+    body_link_pose_w: torch.Tensor
+    """(N, B, 7) world frame: position [m], then quaternion xyzw."""
 
 
 class SensorData(Stateful):
@@ -27,3 +41,8 @@ class SensorData(Stateful):
     """Buffers that change in every physics substep, and can be recorded in each."""
     warp: Any = None
     """The same buffers as Warp arrays under the same names, where the backend is built on Warp."""
+
+    def markers(self, carrier: Carrier) -> Sequence[Markers]:
+        """Returns what shows the measurements in pictures, by default nothing. Called where somebody looks,
+        between steps, and never captured."""
+        return ()

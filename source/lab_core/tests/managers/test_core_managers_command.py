@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -116,6 +117,22 @@ def test_first_command_after_a_reset_from_outside_is_adapted_to_the_state(env):
     observed = env.reset(mask=FIRST)[0]["policy"][:, 4:]
     assert not observed.any()
     assert (env.command_manager.get_command("velocity") == 7.0).all(dim=1).tolist() == (~FIRST).tolist()
+
+
+def test_velocities_are_drawn_in_the_heading_of_the_robot_asked_and_reached():
+    ranges = mdp.UniformVelocityRanges(lin_vel_x=(1.0, 1.0), lin_vel_y=(0.0, 0.0), ang_vel_z=(2.0, 2.0))
+    cfg = analytic_cartpole_env_cfg(num_envs=N)
+    cfg.commands["velocity"] = mdp.UniformVelocityCommandCfg(resampling_time_range=(9.0, 9.0), ranges=ranges)
+    env = cfg.build()
+    data = env.scene["robot"].data
+    data.heading_w.fill_(math.pi / 2)
+    data.root_com_lin_vel_b.copy_(torch.tensor([0.0, 2.0, 7.0]))
+    data.root_ang_vel_b.copy_(torch.tensor([7.0, 7.0, -1.0]))
+    asked, reached = env.physics.marker_sources["commands/velocity"]()
+    torch.testing.assert_close(asked.vector_w[1], torch.tensor([[0.0, 0.5, 0.0], [0.0, 0.0, 0.5]]))
+    torch.testing.assert_close(reached.vector_w[1], torch.tensor([[-1.0, 0.0, 0.0], [0.0, 0.0, -0.25]]))
+    start = data.root_link_pose_w[:, None, :3].expand(-1, 2, -1) + torch.tensor([0.0, 0.0, 0.5])
+    torch.testing.assert_close(asked.start_w, start)
 
 
 def test_metrics_of_an_episode_end_with_its_last_step():

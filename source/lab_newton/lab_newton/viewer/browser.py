@@ -11,18 +11,20 @@ import numpy as np
 import warp as wp
 from newton.viewer import ViewerViser
 
+from lab_core.markers import MarkerSource
 from lab_core.physics import SettableCommand
 from lab_core.scene import CameraCfg
 from lab_newton.viewer.address import free_port
 from lab_newton.viewer.command_folder import CommandFolder
 from lab_newton.viewer.events import PageEvents
 from lab_newton.viewer.ghosts import GhostModels
+from lab_newton.viewer.marker_folder import MarkerFolder
 from lab_newton.viewer.view_folder import ViewFolder
 from lab_warp.progress import quiet_warp
 
 _ASKED_EVERY_S = 0.2
 """How often the page reads what command a robot follows."""
-_SCENE, _GHOSTS = "scene", "ghosts"
+_SCENE, _GHOSTS, _MARKERS = "scene", "ghosts", "markers"
 """Layers, which the page lets people hide."""
 
 
@@ -46,6 +48,7 @@ class BrowserViewer:
         state: Callable[[], newton.State],
         origins: Callable[[], np.ndarray],
         ghosts: GhostModels,
+        marker_sources: Mapping[str, MarkerSource],
         camera: CameraCfg,
         env_spacing: float,
         host: str,
@@ -60,6 +63,7 @@ class BrowserViewer:
             origins: Gives (N, 3) what the camera is placed relative to: the environments' origins, moved along with
                 their robots [m].
             ghosts: What is drawn beside that, in a layer of its own.
+            marker_sources: Name -> what gives markers; each has a switch, and those that the camera shows are on.
             camera: The first view; then it is the user's.
             env_spacing: Distance by which environments are drawn apart [m].
             commands: Commands to control, by name.
@@ -82,15 +86,21 @@ class BrowserViewer:
         self._viewer.set_reset_callback(on_reset)
         self.url: str = self._viewer.url
         """Address for the browser."""
-        gui, self._events = self._viewer.server.gui, PageEvents()
+        self.gui = gui = self._viewer.server.gui
+        """Where to add controls."""
+        self.events = PageEvents()
+        """What people do with them."""
         self._status = gui.add_markdown("", order=-1.0)
         self._commands = [
             CommandFolder(
-                gui, self._events, "Command" if len(commands) == 1 else f"Command {name}", term, 1.0, keys=index == 0
+                gui, self.events, "Command" if len(commands) == 1 else f"Command {name}", term, 1.0, keys=index == 0
             )
             for index, (name, term) in enumerate(commands.items())
         ]
-        self._view = ViewFolder(gui, self._events, model.world_count, camera.follow is not None, order=2.0)
+        self._view = ViewFolder(gui, self.events, model.world_count, camera.follow is not None, order=2.0)
+        self._markers = MarkerFolder(
+            self._viewer, self.events, marker_sources, camera.markers, model.world_count, order=3.0
+        )
         self._worlds: tuple[int, ...] = ()
         self._ghost_worlds: tuple[int, ...] = ()
         self._shift = [0.0, 0.0, 0.0]
@@ -107,7 +117,7 @@ class BrowserViewer:
 
     def update(self, status: str = "") -> None:
         """Does what people asked for on the page, and shows the current state with ``status`` above the controls."""
-        self._events.run()
+        self.events.run()
         now = time.monotonic() - self._start
         self._viewer.begin_frame(now)
         self._show_worlds()
@@ -122,6 +132,7 @@ class BrowserViewer:
         with quiet_warp():
             self._viewer.log_state(self._state())
             self._show_ghosts()
+            self._show_markers()
         self._viewer.end_frame()
 
     def close(self) -> None:
@@ -153,10 +164,20 @@ class BrowserViewer:
         self._viewer.log_state(ghosts.state)
         self._viewer.activate(_SCENE)
 
+    def _show_markers(self) -> None:
+        offsets = self._grid()
+        self._viewer.activate(_MARKERS)
+        self._markers.draw(self._worlds, offsets + self._shift)
+        self._viewer.activate(_SCENE)
+
+    def _grid(self) -> np.ndarray:
+        """(N, 3) by how much each world is drawn away from where it is [m]; call it with the scene's layer active."""
+        offsets = self._viewer.world_offsets
+        return np.zeros((self._num_worlds, 3)) if offsets is None else offsets.numpy()
+
     def _drawn_origins(self) -> np.ndarray:
         """(N, 3) where :attr:`_origins` are drawn when the scene is not moved [m]."""
-        offsets = self._viewer.world_offsets
-        return self._origins() if offsets is None else self._origins() + offsets.numpy()
+        return self._origins() + self._grid()
 
     def _move_to_home(self, robot: int) -> None:
         shift = self._home - self._drawn_origins()[robot]

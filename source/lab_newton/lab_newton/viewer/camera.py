@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import newton
 import numpy as np
 import warp as wp
 from newton.sensors import SensorCamera
 
+from lab_core.markers import Markers
 from lab_core.scene import CameraCfg
 from lab_newton.viewer.ghosts import OPACITY, GhostModels
+from lab_newton.viewer.marker_model import MarkerModel
+from lab_newton.viewer.markers import solids
 
 _SKY = np.array((104.0, 158.0, 222.0))
 _HORIZON = np.array((212.0, 226.0, 238.0))
@@ -24,14 +28,20 @@ _VISIBILITY = 40.0
 class CameraRenderer:
     """Renders environments of a model as seen by one camera per environment, side by side in one picture.
 
-    Ghosts are rendered by themselves and joined to the picture by depth: they shine through what they are in front of,
-    what is in front of them hides them, and they throw no shadows.
+    Ghosts and markers are rendered by themselves and joined to the picture by depth: ghosts shine through what they are
+    in front of, what is in front of either hides it, and they throw no shadows.
     """
 
-    def __init__(self, model: newton.Model, ghosts: GhostModels) -> None:
+    def __init__(
+        self, model: newton.Model, ghosts: GhostModels, markers: Callable[[Sequence[str]], Sequence[Markers]]
+    ) -> None:
+        """``markers`` gives those of some names."""
         self._view = _View(model)
         self._ghosts = ghosts
         self._ghost_view: _View | None = None
+        self._markers = markers
+        self._marker_model: MarkerModel | None = None
+        self._marker_view: _View | None = None
 
     def render(self, state: newton.State, camera: CameraCfg, origins: np.ndarray) -> np.ndarray:
         """Returns a uint8 RGB picture (height, width, 3) of the first ``camera.num_envs`` environments.
@@ -60,15 +70,16 @@ class CameraRenderer:
             eyes = origins + np.asarray(camera.eye)
             poses = wp.array([wp.transformf(wp.vec3(*eye), rotation) for eye in eyes.tolist()], dtype=wp.transformf)
             pixels, depth = self._view.take(state, poses, rays)
-            ghosts = self._take_ghosts(poses, rays)
+            layers = ((self._take_ghosts(poses, rays), OPACITY), (self._take_markers(camera, poses, rays), 1.0))
         to_world = np.array(wp.quat_to_matrix(rotation)).reshape(3, 3)
         elevation = (rays.numpy()[:, :, 0, 1] @ to_world.T)[..., 2:]
         tiles = _add_atmosphere(pixels, depth, elevation)
-        if ghosts is not None:
-            ghost_pixels, ghost_depth = ghosts
-            in_front = (ghost_depth > 0.0) & ((ghost_depth < depth) | (depth == 0.0))
-            mixed = tiles + OPACITY * (_add_atmosphere(ghost_pixels, ghost_depth, elevation) - tiles)
-            tiles = np.where(in_front, mixed, tiles)
+        for layer, opacity in layers:
+            if layer is not None:
+                pixels, layer_depth = layer
+                in_front = (layer_depth > 0.0) & ((layer_depth < depth) | (depth == 0.0))
+                mixed = tiles + opacity * (_add_atmosphere(pixels, layer_depth, elevation) - tiles)
+                tiles = np.where(in_front, mixed, tiles)
         return tiles.astype(np.uint8)
 
     def _take_ghosts(self, poses: wp.array, rays: wp.array) -> tuple[np.ndarray, np.ndarray] | None:
@@ -79,6 +90,16 @@ class CameraRenderer:
         if self._ghost_view is None or self._ghost_view.model is not ghosts.model:
             self._ghost_view = _View(ghosts.model)
         return self._ghost_view.take(ghosts.state, poses, rays)
+
+    def _take_markers(self, camera: CameraCfg, poses: wp.array, rays: wp.array) -> tuple[np.ndarray, np.ndarray] | None:
+        """Returns what :meth:`_View.take` does, of the markers that the camera shows; None where there are none."""
+        if not (parts := solids(self._markers(camera.markers), len(poses))):
+            return None
+        if self._marker_model is None or self._marker_view is None or not self._marker_model.fits(parts):
+            self._marker_model = MarkerModel(parts, wp.get_device(self._view.model.device))
+            self._marker_view = _View(self._marker_model.model)
+        self._marker_model.place(parts)
+        return self._marker_view.take(self._marker_model.state, poses, rays)
 
 
 class _View:

@@ -11,6 +11,7 @@ import torch
 import warp as wp
 
 from lab_core.errors import unknown_name_message
+from lab_core.markers import Markers, MarkerSource, choose_sources, collect_markers
 from lab_core.names import UnknownNameError
 from lab_core.physics import Ghost, SettableCommand
 from lab_core.scene import CameraCfg
@@ -33,6 +34,7 @@ class Onlookers:
         entities: Mapping[str, NewtonEntity],
         env_origins: torch.Tensor,
         ghosts: Callable[[], Sequence[Ghost]],
+        marker_sources: Mapping[str, MarkerSource],
     ) -> None:
         """Takes what there is to see.
 
@@ -42,12 +44,14 @@ class Onlookers:
             entities: Its entities, by name.
             env_origins: (N, 3) origins of the environments [m].
             ghosts: Gives the ghosts to draw.
+            marker_sources: Name -> what gives markers to draw.
         """
         self._model = model
         self._state = state
         self._entities = entities
         self._env_origins = env_origins
         self._ghosts = ghosts
+        self._marker_sources = marker_sources
         self._camera: CameraRenderer | None = None
         self._pages: list[BrowserViewer] = []
 
@@ -55,12 +59,12 @@ class Onlookers:
         """Returns a picture; see :meth:`PhysicsBackend.render`.
 
         Raises:
-            UnknownNameError: the camera follows no entity of the scene.
+            UnknownNameError: the camera follows no entity of the scene, or is to show markers that there are not.
         """
         origins = self._origins_moved_with(camera.follow)()
         with quiet_warp():
             if self._camera is None:
-                self._camera = CameraRenderer(self._model, self._ghost_models())
+                self._camera = CameraRenderer(self._model, self._ghost_models(), self._chosen_markers)
             return self._camera.render(self._state(), camera, origins)
 
     def open_page(
@@ -82,6 +86,7 @@ class Onlookers:
             self._state,
             origins,
             self._ghost_models(),
+            self._marker_sources,
             camera,
             env_spacing,
             host,
@@ -97,6 +102,10 @@ class Onlookers:
         for page in self._pages:
             page.close()
         self._pages.clear()
+
+    def _chosen_markers(self, patterns: Sequence[str]) -> list[Markers]:
+        chosen = choose_sources(patterns, list(self._marker_sources))
+        return collect_markers(self._marker_sources, chosen, len(self._env_origins))
 
     def _ghost_models(self) -> GhostModels:
         return GhostModels(self._ghosts, self._entities, wp.get_device(self._model.device))

@@ -45,6 +45,8 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         dones = self.termination_manager
         self.reset_terminated, self.reset_time_outs, self.reset_buf = dones.terminated, dones.time_outs, dones.dones
         self.physics.ghost_sources.append(self.command_manager.ghosts)
+        for manager in self._managers():
+            self.physics.marker_sources.update(manager.marker_sources())
         self._set_spaces(self.action_manager.total_action_dim, self.observation_manager.group_obs_dim)
 
     @property
@@ -95,16 +97,7 @@ class ManagerBasedRLEnvWarp(WarpRLEnv, ManagerBasedRLEnv):
         self.curriculum_manager.compute(self._reset)
 
     def _reset_managers_masked(self) -> None:
-        for manager in (
-            self.observation_manager,
-            self.action_manager,
-            self.reward_manager,
-            self.curriculum_manager,
-            self.command_manager,
-            self.event_manager,
-            self.termination_manager,
-            self.metrics_manager,
-        ):
+        for manager in self._managers():
             manager.reset(self._reset)
 
     def _refresh_masked(self) -> None:
