@@ -79,6 +79,9 @@ class Runner(ABC):
         iteration: Iterations finished.
     """
 
+    own_state: ClassVar[Sequence[str]] = ()
+    """Keys of :meth:`state_dict` that each of several processes has for itself, such as that of its environments."""
+
     env: RLEnv
     groups: Sequence[str]
     iteration: int
@@ -101,7 +104,7 @@ class Runner(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where :meth:`state_dict` was taken.
+        """Continues where :meth:`state_dict` was taken. Without :attr:`own_state`, that begins anew.
 
         Raises:
             LabError: the state does not fit the settings or the environment.
@@ -142,6 +145,9 @@ class Algorithm(ABC, Generic[CfgT]):
     only_at_start: ClassVar[Sequence[str]] = ()
     """Settings that act on a new run only, such as the sizes of networks: a resumed one refuses to change them. All
     others must act on it, also those whose values its state holds."""
+    many_processes: ClassVar[bool] = False
+    """Whether processes that ``torchrun`` started can train one run together. A runner finds them with
+    :func:`lab_rl.processes.present_processes`; each has environments of its own, all have the same networks."""
 
     def check(self, cfg: CfgT) -> None:
         """Checks settings before anything is built.

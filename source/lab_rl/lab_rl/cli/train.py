@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab_core.cli import (
     EnvironmentOptions,
@@ -20,6 +20,10 @@ from lab_core.cli import (
 from lab_core.errors import LabError
 from lab_core.registry import get_task
 from lab_rl.cli import options
+from lab_rl.cli.launch import launch_processes
+
+if TYPE_CHECKING:
+    from lab_rl.processes import Processes
 
 
 @dataclass(kw_only=True)
@@ -50,6 +54,9 @@ class TrainOptions(EnvironmentOptions):
     """File for a clip of the trained policy; auto: videos/final.mp4 in the run folder; none (or --no-video)."""
     video_length: int = 300
     """Length of the clip in environment steps."""
+    processes: int = 1
+    """Processes of this machine that train together, each on a GPU of its own if there are any; they share the
+    environments. Several machines: ``torchrun ... -- $(which lab) train TASK``."""
     play_config: bool = False
     """Train in the environment that ``lab play`` uses."""
     deterministic: bool = False
@@ -66,6 +73,7 @@ class TrainArguments(TrainOptions):
 
 def main(argv: Sequence[str]) -> int:
     """Train a policy for a task."""
+    launch_processes("train", argv)
     task, arguments = split_subject(options.prepare(argv), TrainOptions)
     resume, config = option_value(arguments, "--resume"), option_value(arguments, "--config")
     _refuse_what_would_be_ignored(arguments)
@@ -73,9 +81,12 @@ def main(argv: Sequence[str]) -> int:
         parse(TrainOptions(), arguments, prog="lab train TASK", description=_description("TASK", "a policy"))
         raise LabError("Which task? Give its id, as in `lab train Lab-Cartpole`; `lab list` shows all.")
 
+    import torch
+
     from lab_core.envs import check_frontend
     from lab_core.rollouts import VideoRecorder
     from lab_rl.algorithms import get_algorithm, make_agent_cfg
+    from lab_rl.processes import OtherProcessError, joined_processes
     from lab_rl.runs.config import RunCfg, load_run_cfg
     from lab_rl.runs.folder import RunFolder, find_checkpoint, run_of
 
@@ -105,19 +116,23 @@ def main(argv: Sequence[str]) -> int:
         prog=f"lab train {task}",
         description=_description(task, f"a policy for {task} with {get_algorithm(agent.algorithm).title}"),
     )
+    check_counts(args, "processes", "video_length")
     cfg = _resolve(RunCfg(task=task, device=device, frontend=args.frontend, env=args.env, agent=args.agent), args)
     check_frontend(cfg.frontend)
-    check_counts(args, "video_length")
     if run is not None and cfg.device.partition(":")[0] != device.partition(":")[0]:
         raise LabError(
             f"{run.path} was trained on {device} and cannot go on on {cfg.device}: "
             "random generators do not move between kinds of devices."
         )
-    if args.video not in ("auto", "none"):
-        VideoRecorder(args.video, fps=30).close()  # so that a wrong file shows now and not after the training
-    if run is None:
-        run = RunFolder.create(options.runs_root(args.logs, task, cfg.agent), args.name)
-    return _train(cfg, run, checkpoint, args)
+    with joined_processes(torch.device(cfg.device)) as processes:
+        if processes.is_first and args.video not in ("auto", "none"):
+            VideoRecorder(args.video, fps=30).close()  # so that a wrong file shows now and not after the training
+        if run is None and processes.is_first:
+            run = RunFolder.create(options.runs_root(args.logs, task, cfg.agent), args.name)
+        try:
+            return _train(cfg, processes.from_first(run), checkpoint, args, processes)
+        except OtherProcessError:
+            return 1  # the other one says why
 
 
 _LEAVES_NO_ROOM_FOR = {
@@ -147,7 +162,9 @@ def _refuse_what_would_be_ignored(arguments: Sequence[str]) -> None:
 
 def _resolve(cfg: Any, args: TrainArguments) -> Any:
     """The configuration with all short options written into it and nothing left open."""
-    device = resolve_device(args.device)
+    from lab_rl.processes import own_device
+
+    device = resolve_device(str(own_device(resolve_device(args.device))))
     cfg = copy.deepcopy(cfg)
     cfg.device = str(device)
     if args.num_envs is not None:
@@ -161,7 +178,7 @@ def _resolve(cfg: Any, args: TrainArguments) -> Any:
     return cfg
 
 
-def _train(cfg: Any, run: Any, checkpoint: Path | None, args: TrainArguments) -> int:
+def _train(cfg: Any, run: Any, checkpoint: Path | None, args: TrainArguments, processes: Processes) -> int:
     from rich.console import Console
 
     from lab_core.cli import INTERRUPTED
@@ -169,7 +186,7 @@ def _train(cfg: Any, run: Any, checkpoint: Path | None, args: TrainArguments) ->
     from lab_rl.runs.training import train
 
     video = {"auto": run.videos / "final.mp4", "none": None}.get(args.video, Path(args.video))
-    console = Console()
+    console = Console(quiet=not processes.is_first)
     result = train(cfg, run, console=console, checkpoint=checkpoint, video=video, video_steps=args.video_length)
     show_result(console, cfg.task, run, result)
     return INTERRUPTED if result.interrupted else 0

@@ -24,9 +24,9 @@ from lab_rl.nerd.checkpoint import FitCheckpoint, load_checkpoint, save_checkpoi
 from lab_rl.nerd.curves import FitCurves
 from lab_rl.nerd.metrics import OneStepError, OneStepEvaluator
 from lab_rl.nerd.physics_steps import PhysicsSteps, describe_sources, read_physics_steps
-from lab_rl.nerd.processes import Processes
 from lab_rl.nerd.teacher import Teacher, find_teacher
 from lab_rl.nerd.trainer import Trainer, prepare_model
+from lab_rl.processes import Processes
 from lab_rl.runs.display import duration
 from lab_rl.runs.files import write_file
 from lab_rl.runs.folder import RunFolder

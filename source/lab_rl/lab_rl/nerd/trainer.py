@@ -13,8 +13,8 @@ from lab_newton import FitCfg
 from lab_newton.nerd import NeRDModel
 from lab_rl.cuda_graph import CapturedCall
 from lab_rl.nerd.physics_steps import PhysicsSteps
-from lab_rl.nerd.processes import Processes
 from lab_rl.nerd.windows import WindowSampler
+from lab_rl.processes import Processes
 
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 

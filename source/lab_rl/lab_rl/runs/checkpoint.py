@@ -40,7 +40,9 @@ class Checkpoint:
     contract: dict[str, Any] = field(default_factory=dict)
     """See :func:`lab_core.rollouts.describe_contract`."""
     runner: dict[str, Any]
-    """See :meth:`lab_rl.algorithms.Runner.state_dict`."""
+    """See :meth:`lab_rl.algorithms.Runner.state_dict`; of a run of several processes, what these share."""
+    processes: list[dict[str, Any] | None] = field(default_factory=list)
+    """What each of several processes has of its own; None for one that was lost."""
 
     @property
     def iteration(self) -> int:

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from lab_core.envs import RLEnv
 from lab_rl.algorithms import Iteration
+from lab_rl.processes import Processes
 from lab_rl.runs.folder import RunFolder
 from lab_rl.runs.result import TrainingResult
 
@@ -68,21 +69,28 @@ class TrainingDisplay:
 
     def warn(self, text: str) -> None:
         """A warning above the progress bar."""
-        self.console.print(f"[yellow]Warning:[/] {escape(text)}", soft_wrap=True, highlight=False)
+        print_warning(self.console, text)
+
+
+def print_warning(console: Console, text: str) -> None:
+    """Prints a warning."""
+    console.print(f"[yellow]Warning:[/] {escape(text)}", soft_wrap=True, highlight=False)
 
 
 _MANAGERS = ("command", "event", "action", "observation", "reward", "termination", "curriculum", "metrics")
 
 
-def show_environment(console: Console, env: RLEnv, task: str) -> None:
+def show_environment(console: Console, env: RLEnv, task: str, processes: Processes) -> None:
     """The terms of all managers, and one line on how the environment runs."""
     for name in _MANAGERS:
         manager = getattr(env, f"{name}_manager", None)
         if manager is not None and manager.term_names:
             console.print(str(manager), markup=False, highlight=False)
     mode = " (deterministic)" if env.cfg.deterministic else ""
+    count = f"{env.num_envs * processes.world_size} environments"
+    shares = f" in {processes.world_size} processes" if processes.world_size > 1 else ""
     console.print(
-        f"[bold]{escape(task)}[/]: {env.num_envs} environments on {env.device}, {1.0 / env.step_dt:g} Hz control, "
+        f"[bold]{escape(task)}[/]: {count}{shares} on {env.device}, {1.0 / env.step_dt:g} Hz control, "
         f"seed {env.seed}{mode}, physics: {escape(env.physics.description)}",
         soft_wrap=True,
         highlight=False,

@@ -8,6 +8,7 @@ import shutil
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -19,19 +20,20 @@ from lab_core.rollouts import describe_contract, describe_step
 from lab_core.trust import reading_a_file
 from lab_core.versions import versions
 from lab_rl.algorithms import Iteration, get_algorithm
+from lab_rl.algorithms.merge import merge_iterations
 from lab_rl.play.video import record_clip
+from lab_rl.processes import is_lost_connection, present_processes
 from lab_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from lab_rl.runs.config import RunCfg
-from lab_rl.runs.curves import draw_curves
-from lab_rl.runs.display import TrainingDisplay, show_environment
+from lab_rl.runs.display import TrainingDisplay, print_warning, show_environment
 from lab_rl.runs.files import write_file
 from lab_rl.runs.folder import RunFolder
-from lab_rl.runs.progress import ProgressFile
+from lab_rl.runs.journal import Journal
 from lab_rl.runs.result import TrainingResult
 from lab_rl.runs.resume import describe, edited_settings
 from lab_rl.runs.settings import settings_in_use
+from lab_rl.runs.shares import check_processes, gather_state, keep_counters, lone_state, own_env_cfg, state_for
 from lab_rl.runs.stop_signal import StopSignal
-from lab_rl.runs.tensorboard import EventFile
 from lab_rl.term_widths import action_terms, observation_terms
 
 
@@ -46,6 +48,9 @@ def train(
 ) -> TrainingResult:
     """Trains in the folder ``run``, which exists.
 
+    Of processes that were joined (:func:`lab_rl.processes.joined_processes`) each trains its share of the environments,
+    and the first one writes files. They end together: when one is told to stop, when one fails, and when one is gone.
+
     Args:
         cfg: What to train. ``cfg.agent.max_iterations`` counts from the start of the run; ``cfg.env.seed`` is the seed
             of all of it, and the run's ``config.yaml`` says which one was drawn for -1.
@@ -58,19 +63,24 @@ def train(
 
     Raises:
         LabError: The configuration does not work, the checkpoint is of something else, a value was not finite (the
-            last checkpoint stays), or a file cannot be written.
+            last checkpoint stays), another process failed, or a file cannot be written.
     """
+    processes = present_processes()
     with ExitStack() as if_the_start_fails:
-        if checkpoint is None:
+        if checkpoint is None and processes.is_first:
             if_the_start_fails.callback(shutil.rmtree, run.path, ignore_errors=True)
-        get_algorithm(cfg.agent.algorithm).check(cfg.agent)  # refuses wrong settings before anything is built
-        set_threads(torch.device(cfg.device))
-        choice = choose_frontend(cfg.frontend, cfg.env)
-        cfg = dataclasses.replace(cfg, frontend=choice.name)
-        with torch.no_grad():
-            env = make_env(cfg.env, cfg.device, cfg.frontend)
+        with processes.failing_together():
+            algorithm = get_algorithm(cfg.agent.algorithm)
+            algorithm.check(cfg.agent)  # refuses wrong settings before anything is built
+            check_processes(algorithm, processes)
+            set_threads(torch.device(cfg.device))
+            choice = choose_frontend(cfg.frontend, cfg.env)
+            cfg = dataclasses.replace(cfg, frontend=choice.name)
+            with torch.no_grad():
+                env = make_env(own_env_cfg(cfg.env, torch.device(cfg.device), processes), cfg.device, cfg.frontend)
         if_the_start_fails.callback(env.close)
-        session = _Session(cfg, run, env, console, checkpoint)
+        with processes.failing_together():
+            session = _Session(cfg, run, env, console, checkpoint)
         console.print(f"Front end {choice.name} ({choice.reason})", soft_wrap=True, highlight=False)
         if_the_start_fails.pop_all()
     try:
@@ -87,7 +97,9 @@ def set_threads(device: torch.device) -> None:
 
 class _Session:
     def __init__(self, cfg: RunCfg, run: RunFolder, env: RLEnv, console: Console, checkpoint: Path | None) -> None:
-        self.cfg = cfg = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, seed=env.seed))
+        self.processes = present_processes()
+        seed = self.processes.from_first(env.seed)
+        self.cfg = cfg = dataclasses.replace(cfg, env=dataclasses.replace(cfg.env, seed=seed))
         self.run, self.env, self.console = run, env, console
         self.algorithm = get_algorithm(cfg.agent.algorithm)
         self.runner = self.algorithm.make_runner(env, cfg.agent)
@@ -98,20 +110,26 @@ class _Session:
         elif cfg.agent.init_at_random_ep_len:
             self.runner.randomize_episode_ages()
         self.start = self.runner.iteration
-        write_file(run.config, dump_yaml(cfg))
-        self._write_versions()
-        if checkpoint is None:
-            run.mark_latest()
+        if self.processes.is_first:
+            write_file(run.config, dump_yaml(cfg))
+            self._write_versions()
+            if checkpoint is None:
+                run.mark_latest()
         self._warned: set[str] = set()
-        show_environment(console, env, cfg.task)
+        show_environment(console, env, cfg.task, self.processes)
+
+    @property
+    def num_envs(self) -> int:
+        """Of all processes."""
+        return self.env.num_envs * self.processes.world_size
 
     def _resume(self, path: Path) -> None:
         stored = load_checkpoint(path)
         stored.check(path, self.cfg.task, self.env)
-        if stored.num_envs != self.env.num_envs:
+        if stored.num_envs != self.num_envs:
             raise ConfigError(
                 f"{path} was trained with {stored.num_envs} environments and can go on only with as many, "
-                f"got {self.env.num_envs}."
+                f"got {self.num_envs}."
             )
         if stored.iteration >= self.cfg.agent.max_iterations:
             raise ConfigError(
@@ -119,92 +137,121 @@ class _Session:
                 "give a larger total with --max-iterations."
             )
         self.edits = describe(edited_settings(stored, path, self.cfg))
+        state, begins_anew = state_for(stored, self.runner, self.processes)
         with reading_a_file():  # what a curriculum changed may name code
-            self.runner.load_state_dict(stored.runner)
+            self.runner.load_state_dict(state)
+            if begins_anew:
+                keep_counters(stored, self.env)
+        if begins_anew:
+            print_warning(self.console, begins_anew)
         if self.edits:
             self.console.print("Goes on with edited settings:", highlight=False)
             for edit in self.edits:
                 self.console.print(f"  {edit}", highlight=False, soft_wrap=True, markup=False)
-        for superseded in self.run.set_aside_checkpoints(after=stored.iteration):
-            self.console.print(f"A later checkpoint is now {superseded}", highlight=False, soft_wrap=True)
+        if self.processes.is_first:
+            for superseded in self.run.set_aside_checkpoints(after=stored.iteration):
+                self.console.print(f"A later checkpoint is now {superseded}", highlight=False, soft_wrap=True)
 
     def run_all(self, video: Path | None, video_steps: int) -> TrainingResult:
         display = TrainingDisplay(self.console, self.start, self.cfg.agent.max_iterations)
-        progress = ProgressFile(self.run.progress, self.start)
-        events = EventFile(self.run.path, self.start)
+        title = f"{self.cfg.task}  {self.run.path.name}"
+        journal = Journal(self.run if self.processes.is_first else None, self.start, title, self.algorithm.panels)
         try:
             with display, StopSignal(lambda: display.print(_STOPPING)) as stop:
-                checkpoint = self._iterate(display, progress, events, stop)
+                checkpoint, interrupted = self._iterate(display, journal, stop)
         finally:
-            progress.close()
-            events.close()
-        clip = None if stop.requested or video is None else self._record(video, video_steps)
-        rewards = [(row["reward"], row["iteration"]) for row in progress.rows if row["reward"] is not None]
+            journal.close()
+        shown = video if self.processes.is_first and not interrupted else None
+        clip = None if shown is None else self._record(shown, video_steps)
+        rewards = [(row["reward"], row["iteration"]) for row in journal.rows if row["reward"] is not None]
         best = max(rewards, key=lambda pair: pair[0], default=(None, None))
-        last = progress.rows[-1]
+        last = journal.rows[-1]
         return TrainingResult(
             iteration=self.runner.iteration,
-            interrupted=stop.requested,
+            interrupted=interrupted,
             reward=last["reward"],
             best_reward=best[0],
             best_iteration=best[1],
             episode_length=last["episode_length"],
-            seconds=progress.elapsed,
+            seconds=journal.elapsed,
             checkpoint=checkpoint,
             video=clip,
         )
 
-    def _iterate(self, display: TrainingDisplay, progress: ProgressFile, events: EventFile, stop: StopSignal) -> Path:
-        agent = self.cfg.agent
-        began = time.perf_counter() - progress.elapsed
+    def _iterate(self, display: TrainingDisplay, journal: Journal, stop: StopSignal) -> tuple[Path, bool]:
+        """Returns the last checkpoint, and whether somebody stopped the run."""
+        agent, stopping = self.cfg.agent, False
+        began = time.perf_counter() - journal.elapsed
         checkpoint = self.run.checkpoint(self.start)
-        while self.runner.iteration < agent.max_iterations and not stop.requested:
-            iteration = self._next(checkpoint)
-            elapsed = time.perf_counter() - began
+        while self.runner.iteration < agent.max_iterations and not stopping:
+            iteration, stopping = self._next(checkpoint, stop)
             if iteration.number == self.start + 1:
                 display.print(f"{describe_step(self.env)} {self.runner.describe()}".rstrip())
-            progress.add({**_summary(iteration), "elapsed_s": round(elapsed, 3), **iteration.scalars})
-            events.add(iteration.number, iteration.scalars)
+            journal.add(iteration, time.perf_counter() - began)
             self._warn(display, iteration)
             display.update(iteration)
-            last = iteration.number == agent.max_iterations or stop.requested
+            last = iteration.number == agent.max_iterations or stopping
             if last or iteration.number % agent.save_interval == 0:
                 checkpoint = self._save()
-                draw_curves(
-                    progress.rows,
-                    self.run.curves,
-                    f"{self.cfg.task}  {self.run.path.name}",
-                    self.algorithm.panels,
-                )
-                events.flush()
-        return checkpoint
+                journal.draw()
+        return checkpoint, stopping
 
-    def _next(self, checkpoint: Path) -> Iteration:
+    def _next(self, checkpoint: Path, stop: StopSignal) -> tuple[Iteration, bool]:
+        """Makes an iteration, and returns what all processes did and whether one of them is told to stop."""
         try:
-            return self.runner.iterate()
+            with self.processes.failing_together():
+                iteration = self.runner.iterate()
+            reports = self.processes.gather((iteration, stop.requested))
         except LabError as error:
-            kept = f"The last good checkpoint is {checkpoint}." if checkpoint.exists() else "No checkpoint was written."
-            error.args = (f"{error} {kept}",)
+            error.args = (f"{error} {_kept(checkpoint)}",)
             raise
+        except RuntimeError as error:
+            if self.processes.world_size == 1 or not is_lost_connection(error):
+                raise
+            checkpoint = self._save_alone(checkpoint)
+            reason = f"Process {self.processes.rank} lost the others, one of which has ended."
+            raise LabError(f"{reason} {_kept(checkpoint)}") from error
+        parts, stops = zip(*reports, strict=True)
+        return merge_iterations(parts), any(stops)
+
+    def _save_alone(self, last: Path) -> Path:
+        """Writes a checkpoint without the other processes, unless another one does or one of now exists."""
+        path = self.run.checkpoint(self.runner.iteration)
+        if self.runner.iteration == self.start or path.exists():
+            return last
+        claim = path.with_suffix(".claim")
+        try:
+            claim.touch(exist_ok=False)
+        except OSError:
+            return path
+        self._write(path, *lone_state(self.runner, self.processes))
+        claim.unlink(missing_ok=True)
+        return path
 
     def _save(self) -> Path:
         path = self.run.checkpoint(self.runner.iteration)
+        states = gather_state(self.runner, self.processes)
+        if self.processes.is_first:
+            self._write(path, *states)
+        return path
+
+    def _write(self, path: Path, state: dict[str, Any], own_states: list[Any]) -> None:
         groups, terms = self.runner.groups, observation_terms(self.env)
         save_checkpoint(
             path,
             Checkpoint(
                 task=self.cfg.task,
                 config_hash=self.config_hash,
-                num_envs=self.env.num_envs,
+                num_envs=self.num_envs,
                 observations={name: widths for name, widths in terms.items() if name in groups},
                 actions=action_terms(self.env),
                 config=dump_yaml(self.cfg.problem()),
                 settings=settings_in_use(self.env),
                 contract=describe_contract(self.env, [name for name in terms if name in groups]),
-                runner=self.runner.state_dict(),
+                runner=state,
+                processes=own_states,
             ),
         )
-        return path
 
     def _warn(self, display: TrainingDisplay, iteration: Iteration) -> None:
         """Shows each kind of trouble in the physics once; its course is in the logs."""
@@ -243,10 +290,5 @@ class _Session:
 _STOPPING = "Stopping after this iteration; press Ctrl-C again to stop at once, without a checkpoint."
 
 
-def _summary(iteration: Iteration) -> dict[str, float | None]:
-    return {
-        "iteration": iteration.number,
-        "env_steps": iteration.env_steps,
-        "reward": iteration.reward,
-        "episode_length": iteration.episode_length,
-    }
+def _kept(checkpoint: Path) -> str:
+    return f"The last good checkpoint is {checkpoint}." if checkpoint.exists() else "No checkpoint was written."

@@ -12,9 +12,9 @@ from lab_newton import FitCfg
 from lab_newton.nerd import NeRDModel, RobotLayout
 from lab_rl.nerd.fit import Fit, FitData
 from lab_rl.nerd.physics_steps import PhysicsSteps
-from lab_rl.nerd.processes import Processes, joined_processes
 from lab_rl.nerd.teacher import Teacher
 from lab_rl.nerd.trainer import Trainer, prepare_model
+from lab_rl.processes import Processes, joined_processes
 from lab_rl.runs.folder import RunFolder
 
 CPU = torch.device("cpu")

@@ -18,7 +18,7 @@ from lab_newton.nerd import load_model
 from lab_rl.nerd.checkpoint import load_checkpoint
 from lab_rl.nerd.fit import Fit, held_out_rows
 from lab_rl.nerd.metrics import OneStepEvaluator
-from lab_rl.nerd.processes import Processes
+from lab_rl.processes import Processes
 from lab_rl.runs.folder import RunFolder
 from lab_rl.runs.progress import read_progress
 

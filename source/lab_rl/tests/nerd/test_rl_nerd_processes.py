@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab_rl.nerd.checkpoint import load_checkpoint
-from lab_rl.nerd.processes import Processes, joined_processes, own_device
 from lab_rl.nerd.trainer import Trainer, prepare_model
 from lab_rl.nerd.windows import WindowSampler
+from lab_rl.processes import Processes, joined_processes, own_device
 
 WORKER = Path(__file__).with_name("fit_in_processes.py")
 BATCH = 33  # one process takes 17 windows, the other one 16

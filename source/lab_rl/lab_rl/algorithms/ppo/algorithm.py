@@ -19,6 +19,7 @@ class PPOAlgorithm(Algorithm[PPOCfg]):
 
     title = "PPO"
     cfg_type = PPOCfg
+    many_processes = True
     panels = (
         Panel("Losses", ("Loss/value", "Loss/surrogate")),
         Panel("Entropy", ("Loss/entropy",)),

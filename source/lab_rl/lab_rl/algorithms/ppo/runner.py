@@ -20,11 +20,13 @@ from lab_rl.algorithms.base import Iteration, Runner
 from lab_rl.algorithms.clock import IterationClock
 from lab_rl.algorithms.ppo.environment import RslRlEnv
 from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, rollout_tensors
+from lab_rl.algorithms.ppo.plain import plain_because
 from lab_rl.algorithms.ppo.policy import PPOPolicy, build_network
 from lab_rl.algorithms.ppo.rollout import CapturedRollout, RslRlRollout
-from lab_rl.algorithms.ppo.settings import rsl_rl_cfg
+from lab_rl.algorithms.ppo.settings import rsl_rl_cfg, rsl_rl_processes
 from lab_rl.algorithms.ppo.update import LOSSES, PPOUpdate
 from lab_rl.algorithms.statistics import EpisodeStatistics
+from lab_rl.processes import present_processes
 
 
 class PPORunner(Runner):
@@ -36,6 +38,9 @@ class PPORunner(Runner):
     The rollout never waits for the device. Each iteration reads one packed tensor before the update (episode
     statistics, logs and a flag per kind of value that may be non-finite) and one after it.
 
+    Several processes average gradients, divergence and statistics of observations, as rsl-rl does, and so have the same
+    networks; each has a report of its own.
+
     Args:
         env: The environment; the runner resets it.
         cfg: The settings.
@@ -44,8 +49,11 @@ class PPORunner(Runner):
         LabError: The settings do not fit the environment.
     """
 
+    own_state = ("environment", "episodes", "random", "env_steps")
+
     def __init__(self, env: RLEnv, cfg: PPOCfg) -> None:
-        settings = rsl_rl_cfg(cfg)
+        self._processes = present_processes()
+        settings = rsl_rl_cfg(cfg) | {"multi_gpu": rsl_rl_processes(self._processes)}
         self.cfg = cfg
         self.env = env
         self.adapter = RslRlEnv(env, [name for groups in cfg.obs_groups.values() for name in groups], cfg.clip_actions)
@@ -64,11 +72,14 @@ class PPORunner(Runner):
         with contextlib.redirect_stdout(io.StringIO()):  # it prints the networks
             self.alg = PPO.construct_algorithm(self.adapter.get_observations(), self.adapter, settings, str(env.device))
         self.alg.train_mode()
+        if self.alg.is_multi_gpu:
+            self.alg.broadcast_parameters()
         for group in self.alg.optimizer.param_groups:
             group["fused"] = True  # one kernel per step; on a CPU it takes an eighth off the update
-        make_rollout = CapturedRollout if cfg.captured else RslRlRollout
+        self._plain = plain_because(cfg, self._processes)
+        make_rollout = RslRlRollout if self._plain else CapturedRollout
         self._rollout = make_rollout(self.adapter, self.alg, cfg, self.bootstraps)
-        self._update = PPOUpdate(self.alg, cfg) if cfg.captured else None
+        self._update = None if self._plain else PPOUpdate(self.alg, cfg)
         self.iteration = 0
         self.env_steps = 0
         self.episodes = EpisodeStatistics(env.num_envs, self.device)
@@ -80,7 +91,7 @@ class PPORunner(Runner):
 
     def describe(self) -> str:
         if self._update is None or not isinstance(self._rollout, CapturedRollout):
-            return "Acts and learns in rsl-rl's own code, without graphs."
+            return f"Acts and learns in rsl-rl's own code, without graphs: {self._plain}."
         if self.device.type != "cuda":
             return "Acts and learns without graphs: they are for GPUs."
         return f"{self._rollout.describe()} {self._update.describe()}"
@@ -93,7 +104,7 @@ class PPORunner(Runner):
                 the update, so that the networks are still those of the iteration before.
         """
         clock = IterationClock(self.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), self._processes.failing_together():
             self._collect()
             dones = self.alg.storage.dones.squeeze(-1).bool()
             self.episodes.update(self._rollout.rewards, dones)
@@ -196,7 +207,7 @@ class PPORunner(Runner):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues where :meth:`state_dict` was taken, on a CPU bit for bit; at the configured learning rate where
-        another one was configured then.
+        another one was configured then. Without :attr:`own_state`, that begins anew.
 
         Raises:
             LabError: The state is of networks or of an environment of other sizes.
@@ -211,10 +222,13 @@ class PPORunner(Runner):
                 group["lr"] = self.cfg.learning_rate
         if self._update is not None:
             self._update.place()
+        self.iteration = state["iteration"]
+        if "environment" not in state:
+            self.env_steps = self.iteration * self._rollout.rewards.numel()
+            return
         with torch.inference_mode():
             self.env.load_state_dict(state["environment"])
             self.episodes.load_state_dict(state["episodes"])
-        self.iteration = state["iteration"]
         self.env_steps = state["env_steps"]
         set_rng_state(state["random"])
 

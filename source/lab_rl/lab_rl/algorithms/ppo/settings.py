@@ -13,6 +13,7 @@ from lab_core.agents import PPOCfg
 from lab_core.config import check_kinds
 from lab_core.errors import ConfigError, LabError
 from lab_rl.algorithms.ppo.distribution import Gaussian
+from lab_rl.processes import Processes
 
 RSL_RL_VERSION = "5.5.1"
 """The release whose configuration and classes this module speaks to; names there change between releases."""
@@ -56,6 +57,13 @@ def rsl_rl_cfg(cfg: PPOCfg) -> dict[str, Any]:
         },
         "critic": _network(cfg, cfg.critic_hidden_dims),
     }
+
+
+def rsl_rl_processes(processes: Processes) -> dict[str, int] | None:
+    """What rsl-rl wants to know about the processes that learn together; None for one alone."""
+    if processes.world_size == 1:
+        return None
+    return {"global_rank": processes.rank, "local_rank": processes.rank, "world_size": processes.world_size}
 
 
 def check_ppo_cfg(cfg: PPOCfg) -> None:

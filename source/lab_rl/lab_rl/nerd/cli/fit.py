@@ -54,8 +54,8 @@ def main(argv: Sequence[str]) -> int:
     from lab_core.cli import INTERRUPTED, ProgressDisplay, print_warning, resolve_device
     from lab_core.datasets import RecordedDataset
     from lab_rl.nerd.fit import Fit, load_fit_data
-    from lab_rl.nerd.processes import joined_processes, own_device
     from lab_rl.nerd.recipes import recipe_of
+    from lab_rl.processes import joined_processes, own_device
     from lab_rl.runs.folder import RunFolder, find_checkpoint
     from lab_rl.runs.training import set_threads
 
@@ -96,5 +96,5 @@ def main(argv: Sequence[str]) -> int:
 _DESCRIPTION = (
     "Fit a model of a robot's dynamics to recordings.\n\n"
     "Example: lab nerd fit recordings/Lab-Cartpole-Explore --updates 30000\n"
-    "Several processes: torchrun --nproc-per-node 2 $(which lab) nerd fit ..."
+    "Several processes: torchrun --nproc-per-node 2 -- $(which lab) nerd fit ..."
 )
