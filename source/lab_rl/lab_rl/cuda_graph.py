@@ -59,12 +59,13 @@ class CapturedCall:
         return result
 
     def _capture(self) -> bool:
-        graph = torch.cuda.CUDAGraph()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             # Other threads may go on using the device meanwhile.
             with _no_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._result = self._function()
         except RuntimeError as error:
+            _leave_capture(stream)
             cause = error.__context__ or error  # behind the one that says that the capture is no longer valid
             self.failure = f"{type(cause).__name__}: {cause}"
             self._captures, self._result = False, None
@@ -73,6 +74,14 @@ class CapturedCall:
             return False
         self._graph = graph
         return True
+
+
+def _leave_capture(stream: torch.cuda.Stream) -> None:
+    """Brings torch back to ``stream`` from a capture that could not end: it would stay on the stream of that, and its
+    generator would count on a graph until one is captured."""
+    torch.cuda.set_stream(stream)
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        torch.zeros(1, device=stream.device)
 
 
 @contextmanager

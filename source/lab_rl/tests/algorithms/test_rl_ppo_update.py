@@ -150,6 +150,8 @@ def test_a_capture_that_fails_is_told_and_the_call_is_made_all_the_same():
     with pytest.warns(UserWarning, match="waits runs without a graph, since its capture failed"):
         call()
     assert torch.equal(call(), 16 * before) and call.failure
+    assert torch.rand(1, device="cuda:0") >= 0.0
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
 @pytest.mark.gpu
