@@ -50,6 +50,10 @@ class CapturedCall:
         self._graph.replay()
         return self._result
 
+    def forget(self) -> None:
+        """Drops the graph: the next calls run as the first ones did, and are captured anew."""
+        self._calls, self._graph, self._result = 0, None, None
+
     def _warm_up(self) -> Tensor:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())

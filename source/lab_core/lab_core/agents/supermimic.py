@@ -36,6 +36,8 @@ class WorldModelCfg:
     """Standard deviation of the noise on the first state, in standard deviations of each input."""
     pose_weight: float = 1.0
     """Weight of the errors of height, direction of gravity and joint positions beside those of velocities."""
+    event_weight: float = 0.1
+    """Weight of what the model says of events (see ``predicted_rewards``), as a cross entropy."""
     learning_rate: float = 1e-3
     """Of AdamW, at the beginning."""
     final_learning_rate: float = 3e-4
@@ -80,6 +82,9 @@ class SuperMimicCfg(AgentCfg):
     """Observation groups that the ``actor`` and the ``critic`` read, concatenated in this order."""
     without_rewards: Sequence[str] = ()
     """Rewards, by name or regular expression, that imagination leaves out, such as those of contacts."""
+    predicted_rewards: Sequence[str] = ()
+    """Rewards, by name or regular expression, that are 0 or their weight and that only the physics know, such as those
+    that count touches: the world model learns how likely they are, and imagination takes that."""
     without_terminations: Sequence[str] = ()
     """Terminations that imagination leaves out, besides those that cut off time."""
     reward_scale: float = 1.0
@@ -141,5 +146,8 @@ class SuperMimicCfg(AgentCfg):
     """Of matrix products in networks on a GPU; states and losses are in single precision."""
     captured: bool = True
     """Make updates CUDA graphs on a GPU."""
+    fused: bool = True
+    """Let ``torch.compile`` fuse the small operations of updates on a GPU where Triton is installed. It takes about a
+    minute at the start."""
     holdout_interval: int = 50
     """Iterations between two measurements of the world model's error on environments that it was not fitted to."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import NoReturn
+from collections.abc import Callable, Collection
+from typing import Any, NoReturn
 
 import torch
 
@@ -13,8 +13,24 @@ from lab_core.kinematics import BodyStates, ForwardKinematics
 from lab_core.math import heading, link_lin_vel_from_com, quat_apply_inverse
 from lab_core.scene import ArticulationData, Role
 
-_GATHERED = (Role.DEFAULT, Role.LIMIT, Role.PROPERTY)
+GATHERED = (Role.DEFAULT, Role.LIMIT, Role.PROPERTY)
 """What does not follow from the state but belongs to an environment."""
+
+
+class _derived:
+    """A property that is computed when it is first read; unlike :func:`functools.cached_property` without a lock, which
+    compilers of Python code cannot look through."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._name = f"_{function.__name__}_found"
+        self.__doc__ = function.__doc__
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        found = owner.__dict__.get(self._name)
+        if found is None:
+            found = owner.__dict__[self._name] = self._function(owner)
+        return found
 
 
 class ImaginedData:
@@ -35,6 +51,7 @@ class ImaginedData:
         kinematics: ForwardKinematics,
         gravity: torch.Tensor,
         step_dt: float,
+        gathered: Collection[str],
     ) -> None:
         """Looks at ``state`` of the entity ``name``, which led from ``before`` in a step of ``step_dt`` [s].
 
@@ -43,6 +60,7 @@ class ImaginedData:
             env_ids: (K,) environments whose settings the K rows have.
             kinematics: Of all bodies, in the numbers of the state.
             gravity: (3,) its direction in the world.
+            gathered: Buffers that belong to an environment, of the roles :data:`GATHERED`.
         """
         self._name = name
         self._data = data
@@ -52,6 +70,7 @@ class ImaginedData:
         self._kinematics = kinematics
         self._gravity = gravity
         self._step_dt = step_dt
+        self._gathered = gathered
         self.joint_pos = state.joint_pos
         self.joint_vel = state.joint_vel
         self.joint_names = data.joint_names
@@ -62,14 +81,13 @@ class ImaginedData:
         """Takes over what belongs to an environment, the rows of ``env_ids``."""
         if name.startswith("_"):
             raise AttributeError(name)
-        buffer = self._data.buffers().get(name)
-        if buffer is None or buffer.role not in _GATHERED:
+        if name not in self._gathered:
             self._refuse(name)
         rows = getattr(self._data, name).index_select(0, self._env_ids).to(self.joint_pos.dtype)
         setattr(self, name, rows)
         return rows
 
-    @cached_property
+    @_derived
     def joint_acc(self) -> torch.Tensor:
         if self._before is None:
             raise ImaginationError(
@@ -77,7 +95,7 @@ class ImaginedData:
             )
         return (self.joint_vel - self._before.joint_vel) / self._step_dt
 
-    @cached_property
+    @_derived
     def _bodies(self) -> BodyStates:
         state = self._state
         return self._kinematics.states(
@@ -100,29 +118,29 @@ class ImaginedData:
     def root_com_vel_w(self) -> torch.Tensor:
         return self._bodies.com_vel[:, 0] if self.fixed_base else self._state.root_com_vel_w
 
-    @cached_property
+    @_derived
     def root_link_vel_w(self) -> torch.Tensor:
         linear, angular = self.root_com_vel_w.split(3, dim=-1)
         linear = link_lin_vel_from_com(linear, angular, self._root_quat, self.body_com_pos_b[:, 0])
         return torch.cat((linear, angular), dim=-1)
 
-    @cached_property
+    @_derived
     def root_com_lin_vel_b(self) -> torch.Tensor:
         return quat_apply_inverse(self._root_quat, self.root_com_vel_w[:, :3])
 
-    @cached_property
+    @_derived
     def root_link_lin_vel_b(self) -> torch.Tensor:
         return quat_apply_inverse(self._root_quat, self.root_link_vel_w[:, :3])
 
-    @cached_property
+    @_derived
     def root_ang_vel_b(self) -> torch.Tensor:
         return quat_apply_inverse(self._root_quat, self.root_com_vel_w[:, 3:])
 
-    @cached_property
+    @_derived
     def projected_gravity_b(self) -> torch.Tensor:
         return quat_apply_inverse(self._root_quat, self._gravity)
 
-    @cached_property
+    @_derived
     def heading_w(self) -> torch.Tensor:
         return heading(self._root_quat)
 

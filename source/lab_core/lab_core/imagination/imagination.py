@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -11,7 +13,7 @@ import torch
 
 from lab_core.env import Command, ManagerBasedEnv
 from lab_core.errors import LabError
-from lab_core.imagination.data import ImaginedData
+from lab_core.imagination.data import GATHERED, ImaginedData
 from lab_core.imagination.errors import ImaginationError
 from lab_core.imagination.state import ArticulationState
 from lab_core.imagination.view import (
@@ -23,7 +25,14 @@ from lab_core.imagination.view import (
     TerminationRules,
 )
 from lab_core.kinematics import ForwardKinematics, KinematicTree
-from lab_core.managers import FunctionTerms, GroupObservation, ObservationTerms, RewardTerms, TerminationTerms
+from lab_core.managers import (
+    FunctionTerms,
+    GroupObservation,
+    ObservationTerms,
+    RewardTermCfg,
+    RewardTerms,
+    TerminationTerms,
+)
 from lab_core.math import normalize
 from lab_core.scene import ArticulationData
 from lab_core.signals import NoiseCfg
@@ -47,6 +56,7 @@ class Imagination:
         groups: Sequence[str] | None = None,
         without_rewards: str | Sequence[str] = (),
         without_terminations: str | Sequence[str] = (),
+        predicted_rewards: str | Sequence[str] = (),
     ) -> None:
         """Takes over the terms of ``env``.
 
@@ -54,6 +64,8 @@ class Imagination:
             groups: Observation groups to imagine; None: all.
             without_rewards: Names or expressions of rewards that are left out of :meth:`reward`.
             without_terminations: Likewise of terminations.
+            predicted_rewards: Likewise of rewards whose values are given to :meth:`reward`, since only the physics know
+                them.
 
         Raises:
             ImaginationError: terms that are not left out cannot be imagined; it names each with the reason.
@@ -68,12 +80,16 @@ class Imagination:
         self._observations, self._rewards, self._terminations = observations, rewards, terminations
         self.groups = tuple(observations.group_obs_dim if groups is None else groups)
         self.reward_names = _others(rewards, without_rewards)
+        given = set(rewards.find_terms(predicted_rewards) if predicted_rewards else ())
+        self.predicted_names = tuple(name for name in self.reward_names if name in given)
+        """Rewards that are given."""
         self.termination_names = _others(terminations, without_terminations)
         self._trees: dict[str, KinematicTree] = {
             name: env.physics.kinematic_tree(name)
             for name in env.scene
             if isinstance(env.scene[name].data, ArticulationData)
         }
+        self._gathered = {name: frozenset(env.scene[name].data.buffers(*GATHERED)) for name in self._trees}
         self._kinematics: dict[tuple[str, torch.dtype], ForwardKinematics] = {}
         self._gravity: dict[torch.dtype, torch.Tensor] = {}
         actions = env.action_manager
@@ -81,6 +97,17 @@ class Imagination:
         ends = list(accumulate(widths, initial=0))
         self._columns = {name: slice(*ends[i : i + 2]) for i, name in enumerate(actions.term_names)}
         self._require_all()
+
+    def settings(self) -> list[Any]:
+        """Returns copies of what decides the values of the terms, but for the weights of rewards: calls that somebody
+        captured or compiled are of the settings of that moment, and are to be made anew when others are returned."""
+        cfgs = [copy.deepcopy(manager.get_term_cfg(name)) for manager, name in self._terms()]
+        return [replace(cfg, weight=1.0) if isinstance(cfg, RewardTermCfg) else cfg for cfg in cfgs]
+
+    def weights(self) -> list[float]:
+        """Returns the present weights of :attr:`reward_names`."""
+        weights = self._rewards.weights
+        return [weights[name] for name in self.reward_names]
 
     def view(
         self,
@@ -124,7 +151,7 @@ class Imagination:
             entities[name] = ImaginedEntity(
                 ImaginedData(
                     name, data, state, before.get(name), env_ids, self._kinematics[name, dtype],
-                    self._gravity_in(dtype), env.step_dt,
+                    self._gravity_in(dtype), env.step_dt, self._gathered[name],
                 )
             )  # fmt: skip
         return ImaginedEnv(
@@ -138,6 +165,21 @@ class Imagination:
             max_episode_length_s=env.max_episode_length_s,
             episode_length=episode_length,
             rules=self._termination_rules(),
+        )
+
+    def with_commands(
+        self,
+        view: ImaginedEnv,
+        action: torch.Tensor,
+        prev_action: torch.Tensor,
+        commands: Mapping[str, torch.Tensor | Command],
+    ) -> ImaginedEnv:
+        """Returns the same states with other actions and commands; bodies are computed once for both views."""
+        return replace(
+            view,
+            action_manager=ImaginedActions(action, prev_action, self._columns),
+            command_manager=ImaginedCommands(commands, view.num_envs),
+            found={},
         )
 
     def present(self) -> ImaginedEnv:
@@ -180,18 +222,43 @@ class Imagination:
             raise ImaginationError(f"Noise of the observation group {group!r} needs a generator.")
         return self._observations.compute_for(view, group, _noise_adder(noise_scale, generator))
 
-    def reward_terms(self, view: ImaginedEnv) -> dict[str, torch.Tensor]:
-        """Returns the weighted terms (K,) by name, per second; those of weight 0 are not called."""
+    def reward_terms(
+        self, view: ImaginedEnv, predicted: Mapping[str, torch.Tensor] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """Returns the weighted terms (K,) by name, per second; those of weight 0 are not called.
+
+        Args:
+            predicted: Values (K,) of :attr:`predicted_names`.
+        """
         weights = self._rewards.weights
         return {
-            name: self._call(self._rewards, view, name) * weights[name]
+            name: self._reward_of(view, name, predicted) * weights[name]
             for name in self.reward_names
             if weights[name] != 0.0
         }
 
-    def reward(self, view: ImaginedEnv) -> torch.Tensor:
-        """Returns the reward (K,) of the step that ends in ``view``: sum(weight * term) * dt."""
-        terms = list(self.reward_terms(view).values())
+    def reward(
+        self,
+        view: ImaginedEnv,
+        predicted: Mapping[str, torch.Tensor] | None = None,
+        weights: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Returns the reward (K,) of the step that ends in ``view``: sum(weight * term) * dt.
+
+        Args:
+            view: At the end of the step.
+            predicted: Values (K,) of :attr:`predicted_names`.
+            weights: (R,) of :attr:`reward_names` on the device, for calls that are captured; all terms are called.
+                None: those of the manager.
+
+        Raises:
+            ImaginationError: one of :attr:`predicted_names` is missing.
+        """
+        if weights is None:
+            terms = list(self.reward_terms(view, predicted).values())
+        else:
+            values = zip(self.reward_names, weights.to(view.action_manager.action.dtype).unbind(), strict=True)
+            terms = [self._reward_of(view, name, predicted) * weight for name, weight in values]
         if not terms:
             return view.action_manager.action.new_zeros(view.num_envs)
         return torch.stack(terms, dim=1).sum(dim=1) * view.step_dt
@@ -200,6 +267,13 @@ class Imagination:
         """Returns which episodes fail or succeed in ``view`` (K,) bool; who runs out of time is in
         ``view.termination_manager.time_outs``."""
         return view.termination_manager.terminated
+
+    def _reward_of(self, view: ImaginedEnv, name: str, predicted: Mapping[str, torch.Tensor] | None) -> torch.Tensor:
+        if name not in self.predicted_names:
+            return self._call(self._rewards, view, name)
+        if predicted is None or name not in predicted:
+            raise ImaginationError(f"Reward {name!r} is predicted: give its values.")
+        return predicted[name]
 
     def _call(
         self, manager: FunctionTerms[Any], view: ImaginedEnv, name: str, dtype: torch.dtype | None = None
@@ -234,15 +308,9 @@ class Imagination:
     def _require_all(self) -> None:
         """Tries every term on the present state."""
         view, reasons = self.present(), {}
-        observed = [term for group in self.groups for term in self._observations.group_terms(group)]
-        for manager, names in (
-            (self._observations, observed),
-            (self._terminations, self.termination_names),
-            (self._rewards, self.reward_names),
-        ):
-            for name in names:
-                if reason := self._refusal(manager, name, view):
-                    reasons[f"{manager.kind} term {name!r}"] = reason
+        for manager, name in self._terms():
+            if reason := self._refusal(manager, name, view):
+                reasons[f"{manager.kind} term {name!r}"] = reason
         if reasons:
             listed = "\n".join(f"- {term}: {reason}" for term, reason in reasons.items())
             raise ImaginationError(
@@ -250,6 +318,17 @@ class Imagination:
                 f"{listed}",
                 reasons,
             )
+
+    def _terms(self) -> Iterator[tuple[FunctionTerms[Any], str]]:
+        """Yields the terms that are called, with their managers."""
+        observed = [term for group in self.groups for term in self._observations.group_terms(group)]
+        rewards = [name for name in self.reward_names if name not in self.predicted_names]
+        for manager, names in (
+            (self._observations, observed),
+            (self._terminations, self.termination_names),
+            (self._rewards, rewards),
+        ):
+            yield from ((manager, name) for name in names)
 
     def _refusal(self, manager: FunctionTerms[Any], name: str, view: ImaginedEnv) -> str:
         """Returns why a term cannot be imagined, or nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -85,6 +85,12 @@ class ClipCommandTerm(CommandTerm):
     @property
     def command(self) -> torch.Tensor:
         return self._command
+
+    @property
+    def clip_hashes(self) -> Mapping[str, str]:
+        """Name of each clip -> hash of what it shows, where the term knows one: what was learned from other clips of
+        the same names is not to be taken for theirs."""
+        return {}
 
     @property
     def at_end(self) -> torch.Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lab_core.agents import SuperMimicCfg
 from lab_rl.cuda_graph import CapturedCall
+from lab_rl.fused import fused
 from lab_rl.supermimic.optimizer import GuardedOptimizer
 from lab_rl.supermimic.replay import Replay, WindowBatch, recorded_state
 from lab_rl.supermimic.state import RobotState
@@ -25,8 +26,8 @@ class WorldModelFit:
     """Updates a world model.
 
     The loss is the smooth L1 norm of the errors of velocities in the root frame, over the standard deviations of their
-    increments, plus that of the errors of what is seen of the pose: height, direction of gravity, joints. Steps that do
-    not follow in a window have no part in it.
+    increments, plus that of the errors of what is seen of the pose: height, direction of gravity, joints, and the cross
+    entropy of events. Steps that do not follow in a window have no part in it.
 
     Args:
         model: To fit.
@@ -69,6 +70,8 @@ class WorldModelFit:
         self._calls: dict[int, CapturedCall] = {}
         size = (self.cfg.batch_size, model.inputs.mean.shape[0])
         self._noise = torch.zeros(size, device=device)
+        self._fused_step = fused(self._step, device, cfg.fused)
+        self._fused_error = fused(self._error, device, cfg.fused)
         for horizon in {self.cfg.first_horizon, self.cfg.horizon}:
             batch = WindowBatch(replay, horizon, self.cfg.batch_size)
             self._batches[horizon] = batch
@@ -109,19 +112,36 @@ class WorldModelFit:
         """Returns the mean error () of predictions from the first states of windows."""
         actual = self.states(batch.values, "end", batch.env_ids)
         valid = self._valid(batch)
-        predicted = self._predict(batch, noise, valid)
-        std = self.model.changes.std
-        errors = {
-            "velocity": (self._task.motion.velocity(predicted) - self._task.motion.velocity(actual)) / std,
-            "pose": (self._task.motion.pose(predicted) - self._task.motion.pose(actual)) / self._pose_scale,
-        }
+        predicted, logits = self._predict(batch, noise, valid)
+        happened = batch.values.get("events", torch.zeros_like(logits))
+        return self._fused_error(predicted.tensors(), actual.tensors(), logits, happened, valid)
+
+    def _error(
+        self,
+        predicted_parts: tuple[Tensor, ...],
+        actual_parts: tuple[Tensor, ...],
+        logits: Tensor,
+        happened: Tensor,
+        valid: Tensor,
+    ) -> Tensor:
+        predicted, actual, motion = RobotState(*predicted_parts), RobotState(*actual_parts), self._task.motion
+        functional, weight = torch.nn.functional, valid.unsqueeze(-1)
         # Masked before the norm, whose gradient at what is not finite is not finite either.
-        masked = {name: torch.where(valid.unsqueeze(-1), error, 0.0) for name, error in errors.items()}
         velocity, pose = (
-            torch.nn.functional.smooth_l1_loss(error, torch.zeros_like(error), reduction="none").mean(dim=-1).sum()
-            for error in masked.values()
+            torch.where(weight, error, 0.0)
+            for error in (
+                (motion.velocity(predicted) - motion.velocity(actual)) / self.model.changes.std,
+                (motion.pose(predicted) - motion.pose(actual)) / self._pose_scale,
+            )
         )
-        return (velocity + self.cfg.pose_weight * pose) / valid.sum().clamp(min=1)
+        total = sum(
+            scale * functional.smooth_l1_loss(error, torch.zeros_like(error), reduction="none").mean(dim=-1).sum()
+            for scale, error in ((1.0, velocity), (self.cfg.pose_weight, pose))
+        )
+        if logits.shape[-1]:
+            entropy = functional.binary_cross_entropy_with_logits(logits, happened, reduction="none")
+            total = total + self.cfg.event_weight * torch.where(weight, entropy, 0.0).mean(dim=-1).sum()
+        return total / valid.sum().clamp(min=1)
 
     @torch.no_grad()
     def measure(self, batch: WindowBatch) -> dict[str, Tensor]:
@@ -130,7 +150,7 @@ class WorldModelFit:
         self._replay.draw_held_out(batch)
         motion, valid = self._task.motion, self._valid(batch)
         start, end = (self.states(batch.values, when, batch.env_ids) for when in ("start", "end"))
-        path = self._predict(batch, None, valid)
+        path, _ = self._predict(batch, None, valid)
         std, first = self.model.changes.std, valid[0]
 
         def mean(values: Tensor, rows: Tensor) -> Tensor:
@@ -149,17 +169,28 @@ class WorldModelFit:
         errors = {"one_step": one_step / still.clamp(min=1e-9), "joint_pos": joints}
         return errors | ({"root_pos": drift} if motion.floating else {})
 
-    def _predict(self, batch: WindowBatch, noise: Tensor | None, valid: Tensor) -> RobotState:
-        """Returns the states (K, B, ...) that the model arrives at; windows that do not count begin at zero."""
+    def _predict(self, batch: WindowBatch, noise: Tensor | None, valid: Tensor) -> tuple[RobotState, Tensor]:
+        """Returns the states (K, B, ...) that the model arrives at, and the logits (K, B, E) of events; windows that do
+        not count begin at zero."""
         context = self._context.index_select(0, batch.env_ids)
         first = self.states(batch.values, "start", batch.env_ids).map(lambda part: part[0])
-        state = first.map(lambda part: torch.where(valid[0].unsqueeze(-1), part, 0.0))
-        path = []
+        # With a gradient, as the states behind have one: one compiled function for all.
+        state = tuple(torch.where(valid[0].unsqueeze(-1), part, 0.0).requires_grad_() for part in first.tensors())
+        targets = torch.where(valid.unsqueeze(-1), batch.values["targets"], 0.0)
+        nothing = torch.zeros_like(self._noise[: batch.batch_size]) if noise is None else torch.zeros_like(noise)
+        path, logits = [], []
         for step in range(batch.length):
-            targets = torch.where(valid[step].unsqueeze(-1), batch.values["targets"][step], 0.0)
-            state = self.model(state, targets, context, noise if step == 0 else None)
+            added = nothing if step or noise is None else noise
+            state, logit = self._fused_step(state, targets[step], context, added)
             path.append(state)
-        return RobotState.stack(path)
+            logits.append(logit)
+        return RobotState(*(torch.stack(parts) for parts in zip(*path, strict=True))), torch.stack(logits)
+
+    def _step(
+        self, parts: tuple[Tensor, ...], targets: Tensor, context: Tensor, noise: Tensor
+    ) -> tuple[tuple[Tensor, ...], Tensor]:
+        state, logits = self.model(RobotState(*parts), targets, context, noise)
+        return state.tensors(), logits
 
     def _valid(self, batch: WindowBatch) -> Tensor:
         """(K, B) bool: the step follows, and all numbers of the window up to here are finite."""

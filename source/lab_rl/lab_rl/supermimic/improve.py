@@ -11,11 +11,12 @@ from torch import Tensor
 
 from lab_core.agents import SuperMimicCfg
 from lab_rl.cuda_graph import CapturedCall
-from lab_rl.supermimic.networks import Actor, Critic
+from lab_rl.fused import fused
+from lab_rl.supermimic.networks import Actor, Critic, frozen
 from lab_rl.supermimic.optimizer import GuardedOptimizer
 from lab_rl.supermimic.replay import Replay, WindowBatch
 from lab_rl.supermimic.returns import RolloutEnds
-from lab_rl.supermimic.rollout import Rollout, RolloutInputs, imagine
+from lab_rl.supermimic.rollout import Imaginer, RolloutInputs
 from lab_rl.supermimic.state import RobotState
 from lab_rl.supermimic.task import TrackingTask
 from lab_rl.supermimic.world_model import WorldModel
@@ -61,7 +62,7 @@ class PolicyUpdate:
         # What networks are shown is standardised in one way only.
         self.averaged.normalizer, self.target.normalizer = actor.normalizer, critic.normalizer
         self.update_count = 0
-        self._model, self._task, self._replay, self._context = model, task, replay, context
+        self._task, self._replay, self._context = task, replay, context
         self._generator, self._noise_std = generator, cfg.observation_noise * noise_std
         device = replay.device
         matrices = actor.network.hidden_matrices() if cfg.optimizer == "muon" else ()
@@ -74,7 +75,13 @@ class PolicyUpdate:
         self._inputs = RolloutInputs(task, cfg.horizon, cfg.batch_size, len(noise_std))
         self._new_share = torch.zeros((), device=device)
         limit = cfg.max_state_gradient
-        self._limit = None if limit is None else limit / (cfg.horizon * cfg.batch_size)
+        limit = None if limit is None else limit / (cfg.horizon * cfg.batch_size)
+
+        def fuse(function: Any) -> Any:
+            return fused(function, device, cfg.fused)
+
+        self.imagine = Imaginer(task, frozen(model), actor, limit, fuse)
+        self._fused_score, self._fused_value_loss = fuse(self.score), fuse(self._value_loss)
         self._train = CapturedCall(self._update, device, cfg.captured)
         self.left_out = torch.zeros((), dtype=torch.int64, device=device)
         """0-d, rollouts so far that began with a number that is not finite."""
@@ -101,31 +108,51 @@ class PolicyUpdate:
         inputs.observation_noise.normal_(generator=self._generator).mul_(self._noise_std)
         return inputs
 
+    def forget(self) -> None:
+        """Lets the next updates be captured anew."""
+        self._train.forget()
+
     def _update(self) -> Tensor:
-        bf16 = self.cfg.precision == "bf16"
-        with torch.autocast(self._replay.device.type, torch.bfloat16, enabled=bf16):
-            rollout = imagine(self._task, self._model, self.actor, self._inputs, self._context, self._limit)
-            ends, reward, next_value, objective = self.objective(rollout)
+        with self._autocast():
+            rollout = self.imagine(self._inputs, self._context)
+            objective, targets, alive, figures = self._fused_score(
+                rollout.reward, rollout.terminated, rollout.clip_ended, rollout.critic_inputs, self._inputs.finite
+            )
         grads = torch.autograd.grad(-objective, self.actor_optimizer.parameters)
         _assign(self.actor_optimizer, grads)
         self.actor_optimizer.step(self._inputs.finite.any())
-        with torch.autocast(self._replay.device.type, torch.bfloat16, enabled=bf16):
-            targets = ends.td_lambda(reward.detach(), next_value.detach(), self.cfg.gamma, self.cfg.lam)
-            value_loss = self._fit_critic(rollout.critic_inputs[:-1].detach(), targets, ends.alive)
+        value_loss = self._fit_critic(rollout.critic_inputs[:-1].detach(), targets, alive)
         self._average()
-        failures = (rollout.terminated & (ends.alive > 0)).any(0).float().mean()
-        mean_reward = (ends.alive * reward.detach()).sum() / ends.alive.sum().clamp(min=1.0)
-        returned = objective.detach() * self.cfg.horizon
-        return torch.stack([returned, mean_reward, failures, value_loss])
+        return torch.cat([figures, value_loss.unsqueeze(0)])
 
-    def objective(self, rollout: Rollout) -> tuple[RolloutEnds, Tensor, Tensor, Tensor]:
-        """Returns where rollouts end, scaled rewards (H, B), values (H, B) of the states that steps lead to, and the
-        mean discounted return per step (), with gradients."""
-        ends = RolloutEnds.find(rollout.terminated, rollout.clip_ended, self._inputs.finite)
-        reward = self.cfg.reward_scale * rollout.reward
-        next_value = self.target(rollout.critic_inputs[1:])
-        returns = ends.returns(reward, next_value, self.cfg.gamma)
-        return ends, reward, next_value, returns.sum() / (self._inputs.finite.sum().clamp(min=1) * self.cfg.horizon)
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self._replay.device.type, torch.bfloat16, enabled=self.cfg.precision == "bf16")
+
+    def score(
+        self, reward: Tensor, terminated: Tensor, clip_ended: Tensor, critic_inputs: Tensor, counts: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns the mean discounted return per step () with gradients, the targets of the critic (H, B), where
+        they count (H, B), and the first :data:`FIGURES`.
+
+        Args:
+            reward: (H, B) and so on, of a :class:`Rollout`.
+            counts: (B,) bool, rollouts that count.
+        """
+        cfg = self.cfg
+        ends = RolloutEnds.find(terminated, clip_ended, counts)
+        reward = cfg.reward_scale * reward
+        next_value = self.target(critic_inputs[1:])
+        returns = ends.returns(reward, next_value, cfg.gamma)
+        objective = returns.sum() / (counts.sum().clamp(min=1) * cfg.horizon)
+        targets = ends.td_lambda(reward, next_value, cfg.gamma, cfg.lam)
+        failures = (terminated & (ends.alive > 0)).any(0).float().mean()
+        mean_reward = (ends.alive * reward.detach()).sum() / ends.alive.sum().clamp(min=1.0)
+        figures = torch.stack([objective.detach() * cfg.horizon, mean_reward, failures])
+        return objective, targets, ends.alive, figures
+
+    def _value_loss(self, shown: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+        error = self.critic(shown) - target
+        return (weight * error.square()).sum() / weight.sum().clamp(min=1.0)
 
     def _fit_critic(self, inputs: Tensor, targets: Tensor, alive: Tensor) -> Tensor:
         """Takes mini-batches of rollouts, which were drawn at random, and returns the mean loss ()."""
@@ -133,8 +160,8 @@ class PolicyUpdate:
         for _ in range(self.cfg.critic_epochs):
             parts = (values.tensor_split(self.cfg.critic_mini_batches, dim=1) for values in (inputs, targets, alive))
             for shown, target, weight in zip(*parts, strict=True):
-                error = self.critic(shown) - target
-                loss = (weight * error.square()).sum() / weight.sum().clamp(min=1.0)
+                with self._autocast():
+                    loss = self._fused_value_loss(shown, target, weight)
                 _assign(self.critic_optimizer, torch.autograd.grad(loss, self.critic_optimizer.parameters))
                 self.critic_optimizer.step((weight > 0).any())
                 losses.append(loss.detach())

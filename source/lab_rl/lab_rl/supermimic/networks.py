@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from lab_rl.supermimic.normalizer import RunningNormalizer
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+
+def frozen(module: M) -> M:
+    """Returns a module with the memory of ``module``, whose parameters ask for no gradients: what is trained in place
+    there is seen here."""
+    twin = copy.deepcopy(module).requires_grad_(False)
+    for own, other in ((twin.parameters, module.parameters), (twin.buffers, module.buffers)):
+        for tensor, source in zip(own(), other(), strict=True):
+            tensor.data = source.data
+    return twin
 
 
 class ResidualMLP(torch.nn.Module):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from lab_core.env import Env, ManagerBasedEnv
+from lab_core.envs import ManagerBasedRLEnv
 from lab_core.managers import declare
 from lab_core.recorder import RecorderCfg, RecorderTermCfg, RetentionCfg
 from lab_core.scene import ArticulationData
@@ -49,10 +51,27 @@ def ends(env: Env) -> dict[str, torch.Tensor]:
     return {"terminated": env.reset_terminated, "done": env.reset_buf, "broken": env.physics.non_finite}
 
 
-def replay_recorder_cfg(robot: str, command: str, num_steps: int, memory_gib: float) -> RecorderCfg:
+@declare(capturable=True)
+def events(env: ManagerBasedRLEnv, rewards: Sequence[int]) -> torch.Tensor:
+    """``post_step``: (N, E) 1 where a reward, by its column, was not zero in the step."""
+    return torch.stack([env.reward_manager.step_reward[:, column] != 0.0 for column in rewards], dim=1).float()
+
+
+def replay_recorder_cfg(
+    robot: str, command: str, event_rewards: Sequence[int], num_steps: int, memory_gib: float
+) -> RecorderCfg:
     """Returns a recorder that keeps both ends of the latest ``num_steps`` steps of every environment, and hands them to
-    nobody."""
+    nobody.
+
+    Args:
+        robot: Name of the articulation.
+        command: Name of the clip command.
+        event_rewards: Columns of rewards whose occurrence is kept.
+        num_steps: T.
+        memory_gib: The recorder refuses to take more.
+    """
     where = {"robot": robot}
+    happened = RecorderTermCfg(func=events, phase="post_step", params={"rewards": tuple(event_rewards)})
     return RecorderCfg(
         terms={
             "start": RecorderTermCfg(func=robot_state, phase="pre_step", params=where),
@@ -61,6 +80,7 @@ def replay_recorder_cfg(robot: str, command: str, num_steps: int, memory_gib: fl
             "reference": RecorderTermCfg(func=reference, phase="pre_step", params={"command": command}),
             "end": RecorderTermCfg(func=robot_state, phase="post_physics", params=where),
             "ends": RecorderTermCfg(func=ends, phase="post_step"),
+            **({"events": happened} if event_rewards else {}),
         },
         retention=RetentionCfg(max_episode_length=num_steps, on_overflow="drop_oldest", memory_limit_gib=memory_gib),
     )

@@ -39,9 +39,9 @@ class RolloutEnds:
         beyond = torch.where(self.last, gamma * self.goes_on * next_value, 0.0)
         return (gamma**steps * self.alive * (reward + beyond)).sum(dim=0)
 
-    @torch.no_grad()
     def td_lambda(self, reward: Tensor, next_value: Tensor, gamma: float, lam: float) -> Tensor:
         """Returns targets (H, B) of the values of the states that steps begin in: TD(lambda) of Sutton (1988)."""
+        reward, next_value = reward.detach(), next_value.detach()
         target = next_value[-1]
         targets = []
         for step in reversed(range(len(reward))):

@@ -75,76 +75,114 @@ class Rollout:
     """(H, B, A)."""
 
 
-def imagine(
-    task: TrackingTask,
-    model: WorldModel,
-    act: Act,
-    inputs: RolloutInputs,
-    context: Tensor,
-    limit: float | None = None,
-) -> Rollout:
-    """Lets the policy act in the world model.
+class Imaginer:
+    """Lets a policy act in the world model.
 
-    Rewards, terminations and the critic's observations are computed for all steps at once behind the rollout, since
-    nothing in the rollout reads them.
+    Rewards, terminations and the critic's observations are computed for all steps at once behind a rollout, since
+    nothing in the rollout reads them. A step, and what is computed behind, are functions of tensors that may be fused.
 
     Args:
+        task: Whose terms are evaluated.
+        model: The world model; to be frozen, since a gradient for what is not would be computed in vain.
         act: Observations (B, D) -> actions (B, A).
-        inputs: Where rollouts begin.
-        context: (N, C) of all environments.
         limit: Largest norm of the gradient that is handed from a state to the one before; None: any.
+        fuse: Makes few kernels of a function.
     """
-    own_context = context.index_select(0, inputs.env_ids).to(inputs.prev_action.dtype)
-    states, actions = [inputs.state], [inputs.prev_action]
-    for step in range(inputs.horizon):
-        state, shown = states[-1], task.command.reference(inputs.clip, inputs.frame + step)
-        if limit is not None:
-            state = RobotState(*_LimitGradient.apply(limit, *state.tensors()))
+
+    def __init__(
+        self,
+        task: TrackingTask,
+        model: WorldModel,
+        act: Act,
+        limit: float | None = None,
+        fuse: Callable[[Any], Any] = lambda function: function,
+    ) -> None:
+        self._task, self._model, self._act, self._limit = task, model, act, limit
+        self._fused_step, self._fused_evaluate = fuse(self._step), fuse(self._evaluate)
+
+    def __call__(self, inputs: RolloutInputs, context: Tensor) -> Rollout:
+        """Returns the rollouts that begin with ``inputs``; ``context`` (N, C) is that of all environments."""
+        own_context = context.index_select(0, inputs.env_ids).to(inputs.prev_action.dtype)
+        # What the first step is given has a gradient as that of the others has: one compiled function for all.
+        state = tuple(part.detach().requires_grad_() for part in inputs.state.tensors())
+        first, before = (inputs.prev_action.detach().requires_grad_() for _ in range(2))
         # The action before the one before is known from the second step on, and hardly any term observes it.
-        view = task.view(state, inputs.env_ids, actions[-1], actions[max(len(actions) - 2, 0)], shown)
-        observation = task.observe(view, task.actor_groups) + inputs.observation_noise[step]
-        action = act(observation) + inputs.action_noise[step]
-        states.append(model(state, task.targets(view, action), own_context))
-        actions.append(action)
-    return _evaluate(task, inputs, states, actions, own_context)
+        states, actions, logits = [state], [before, first], []
+        for step in range(inputs.horizon):
+            state, action, logit = self._fused_step(
+                states[-1], actions[-1], actions[-2], inputs.env_ids, inputs.clip, inputs.frame + step, own_context,
+                inputs.observation_noise[step], inputs.action_noise[step],
+            )  # fmt: skip
+            states.append(state)
+            actions.append(action)
+            logits.append(logit)
+        path = tuple(torch.stack(parts) for parts in zip(*states, strict=True))
+        acted = torch.stack(actions[1:])  # (H + 1, ...), the first is that before
+        happened = torch.stack(logits)
+        found = self._fused_evaluate(path, acted, happened, inputs.env_ids, inputs.clip, inputs.frame, own_context)
+        return Rollout(*found, actions=acted[1:])
 
+    def _step(
+        self,
+        parts: tuple[Tensor, ...],
+        action: Tensor,
+        prev_action: Tensor,
+        env_ids: Tensor,
+        clip: Tensor,
+        frame: Tensor,
+        context: Tensor,
+        observation_noise: Tensor,
+        action_noise: Tensor,
+    ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+        """Returns the next state, the action that leads to it, and logits of events."""
+        if self._limit is not None:
+            parts = _LimitGradient.apply(self._limit, *parts)
+        state, task = RobotState(*parts), self._task
+        view = task.view(state, env_ids, action, prev_action, task.command.reference(clip, frame))
+        observation = task.observe(view, task.actor_groups) + observation_noise
+        action = self._act(observation) + action_noise
+        following, logits = self._model(state, task.targets(view, action), context)
+        return following.tensors(), action, logits
 
-def _evaluate(
-    task: TrackingTask,
-    inputs: RolloutInputs,
-    states: list[RobotState],
-    actions: list[Tensor],
-    context: Tensor,
-) -> Rollout:
-    horizon, batch = inputs.horizon, inputs.batch_size
-    path, acted = RobotState.stack(states), torch.stack(actions)  # (H + 1, ...), the first action is that before
-    rows, clips = (ids.expand(horizon + 1, batch).flatten() for ids in (inputs.env_ids, inputs.clip))
-    frames = (inputs.frame + torch.arange(horizon + 1, device=rows.device).unsqueeze(1)).flatten()
-    shown = task.command.reference(clips[:-batch], frames[:-batch])
+    def _evaluate(
+        self,
+        parts: tuple[Tensor, ...],
+        acted: Tensor,
+        logits: Tensor,
+        env_ids: Tensor,
+        clip: Tensor,
+        frame: Tensor,
+        context: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns what a :class:`Rollout` has but for actions, from states and actions (H + 1, B, ...).
 
-    def flat(start: int, stop: int) -> RobotState:
-        return path.map(lambda part: part[start:stop].flatten(0, 1))
+        Both views are of all states, so that bodies are computed once: the one of rewards has a row too many for each
+        rollout, that of its beginning.
+        """
+        task, horizon, batch = self._task, len(logits), len(clip)
+        rows, clips = (ids.expand(horizon + 1, batch).flatten() for ids in (env_ids, clip))
+        frames = frame + torch.arange(horizon + 1, device=frame.device).unsqueeze(1)
+        # In the step that leads to a state the policy was shown the frame before.
+        shown, followed = (
+            task.command.reference(clips, which.flatten()) for which in (frames, torch.cat((frames[:1], frames[:-1])))
+        )
 
-    view = task.view(
-        flat(1, horizon + 1),
-        rows[batch:],
-        acted[1:].flatten(0, 1),
-        acted[:-1].flatten(0, 1),
-        shown,
-        before=flat(0, horizon),
-    )
-    reward, terminated = task.imagination.reward(view), task.imagination.terminated(view)
-    before = torch.cat([acted[:1], acted[:-1]])
-    reference = task.command.reference(clips, frames)
-    seen = task.view(flat(0, horizon + 1), rows, acted.flatten(0, 1), before.flatten(0, 1), reference)
-    observed = task.observe(seen, task.critic_groups).unflatten(0, (horizon + 1, batch))
-    return Rollout(
-        reward=reward.unflatten(0, (horizon, batch)),
-        terminated=terminated.unflatten(0, (horizon, batch)),
-        clip_ended=shown.at_end.unflatten(0, (horizon, batch)),
-        critic_inputs=torch.cat([observed, context.expand(horizon + 1, *context.shape)], dim=-1),
-        actions=acted[1:],
-    )
+        def flat(values: Tensor) -> Tensor:
+            return values.flatten(0, 1)
+
+        def late(values: Tensor) -> Tensor:
+            return flat(torch.cat((values[:1], values[:-1])))
+
+        state = RobotState(*parts)
+        view = task.view(state.map(flat), rows, flat(acted), late(acted), followed, before=state.map(late))
+        events = flat(torch.cat((torch.zeros_like(logits[:1]), torch.sigmoid(logits))))
+        reward, terminated = task.reward(view, events), task.imagination.terminated(view)
+        observed = task.observe(task.follow(view, flat(acted), late(acted), shown), task.critic_groups)
+        reward, terminated, clip_ended, observed = (
+            values.unflatten(0, (horizon + 1, batch)) for values in (reward, terminated, followed.at_end, observed)
+        )
+        seen = torch.cat([observed, context.expand(horizon + 1, *context.shape)], dim=-1)
+        return reward[1:], terminated[1:], clip_ended[1:], seen
 
 
 class _LimitGradient(torch.autograd.Function):

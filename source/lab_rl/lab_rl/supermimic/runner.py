@@ -61,7 +61,9 @@ class SuperMimicRunner(Runner):
             self._noise_std = task.noise_std(self.generator)
             self._context = task.context()
         self.groups = tuple(dict.fromkeys((*task.actor_groups, *task.critic_groups)))
-        recording = replay_recorder_cfg(task.robot, task.command_name, cfg.replay_steps, cfg.replay_memory_gib)
+        recording = replay_recorder_cfg(
+            task.robot, task.command_name, task.event_columns, cfg.replay_steps, cfg.replay_memory_gib
+        )
         recorder = RecorderManager(recording, env)
         env.set_recorder(recorder)
         assert recorder.retention is not None
@@ -81,7 +83,8 @@ class SuperMimicRunner(Runner):
         context = self._context.shape[1]
         actor = Actor(observed, task.num_actions, cfg.actor_hidden_dims, cfg.action_limit).to(self.device)
         critic = Critic(shown + context, cfg.critic_hidden_dims).to(self.device)
-        model = WorldModel(task.motion, task.num_actions, context, cfg.world_model.hidden_dims).to(self.device)
+        hidden, events = cfg.world_model.hidden_dims, len(task.events)
+        model = WorldModel(task.motion, task.num_actions, context, events, hidden).to(self.device)
         total = cfg.warmup_updates + cfg.max_iterations * cfg.world_model_updates
         self.fit = WorldModelFit(model, task, self.replay, cfg, self._context, self.generator, total)
         self.policy_update = PolicyUpdate(
@@ -101,6 +104,8 @@ class SuperMimicRunner(Runner):
         """
         cfg, start = self.cfg, time.perf_counter()
         steps = 0
+        if self.task.refresh():
+            self.policy_update.forget()
         if not self._warm:
             steps += self._collect(cfg.warmup_steps, cfg.warmup_noise)
             self._check_targets()
@@ -285,5 +290,6 @@ class SuperMimicRunner(Runner):
             "joints": list(self.task.data.joint_names),
             "bodies": list(self.task.data.body_names),
             "clips": dict(zip(command.clip_names, command.clip_lengths.tolist(), strict=True)),
+            "motions": dict(command.clip_hashes),
             "physics": dict(self.env.physics.fingerprint()),
         }

@@ -15,7 +15,8 @@ _COUNTS = (
 )  # fmt: skip
 _NOT_NEGATIVE = (
     "warmup_noise", "imagined_noise", "observation_noise", "world_model.state_noise", "world_model.pose_weight",
-    "world_model.weight_decay", "world_model_updates", "warmup_updates", "world_model.first_updates",
+    "world_model.event_weight", "world_model.weight_decay", "world_model_updates", "warmup_updates",
+    "world_model.first_updates",
 )  # fmt: skip
 _POSITIVE = (
     "reward_scale", "action_limit", "learning_rate", "critic_learning_rate", "muon_learning_rate", "max_grad_norm",

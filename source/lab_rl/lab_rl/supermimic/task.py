@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lab_core.agents import SuperMimicCfg
+from lab_core.config import same_values
 from lab_core.env import Command
 from lab_core.envs import ManagerBasedRLEnv, RLEnv
 from lab_core.errors import ConfigError, unknown_name_message
@@ -48,7 +49,17 @@ class TrackingTask:
             groups=list(dict.fromkeys((*self.actor_groups, *self.critic_groups))),
             without_rewards=tuple(cfg.without_rewards),
             without_terminations=(*cfg.without_terminations, *time_outs),
+            predicted_rewards=tuple(cfg.predicted_rewards),
         )
+        self.events = self.imagination.predicted_names
+        """Rewards that count events, which the world model predicts."""
+        names = self.env.reward_manager.term_names
+        self.event_columns = tuple(names.index(name) for name in self.events)
+        """Their places among all rewards."""
+        weights = self.imagination.weights()
+        self._weights = torch.tensor(weights, device=env.device)
+        self._copied_weights = weights
+        self._settings = self.imagination.settings()
         self.num_actions = self.env.action_manager.total_action_dim
         self.motion = RobotMotion(
             self.data.num_joints,
@@ -107,6 +118,31 @@ class TrackingTask:
             before=None if before is None else {self.robot: before.to_articulation(com)},
             episode_length=torch.zeros_like(env_ids),
         )
+
+    def refresh(self) -> bool:
+        """Hands changed weights of rewards to the device, where captured calls read them; call it between steps.
+
+        Returns:
+            Whether other settings of terms changed, so that calls must be captured anew.
+        """
+        if (weights := self.imagination.weights()) != self._copied_weights:
+            self._copied_weights = weights
+            for place, weight in enumerate(weights):
+                self._weights[place].fill_(weight)
+        settings = self.imagination.settings()
+        if same_values(settings, self._settings):
+            return False
+        self._settings = settings
+        return True
+
+    def reward(self, view: ImaginedEnv, events: Tensor) -> Tensor:
+        """Returns the reward (K,) of the step that ends in ``view``, in which ``events`` (K, E) happened, as shares."""
+        predicted = dict(zip(self.events, events.unbind(-1), strict=True))
+        return self.imagination.reward(view, predicted, self._weights)
+
+    def follow(self, view: ImaginedEnv, action: Tensor, prev_action: Tensor, reference: Command) -> ImaginedEnv:
+        """Returns ``view`` with other actions, and another reference to follow."""
+        return self.imagination.with_commands(view, action, prev_action, {self.command_name: reference})
 
     def observe(self, view: ImaginedEnv, groups: Sequence[str]) -> Tensor:
         """Returns observation groups (K, D), one behind the other, without noise."""

@@ -104,9 +104,9 @@ def test_normalizer_has_the_statistics_of_all_finite_valid_rows():
 
 def test_world_model_begins_with_velocities_that_stay():
     rule = motion()
-    model = WorldModel(rule, num_targets=2, num_context=1, hidden_dims=(16, 16)).double()
+    model = WorldModel(rule, num_targets=2, num_context=1, num_events=0, hidden_dims=(16, 16)).double()
     state = random_state(5)
-    after = model(state, torch.ones(5, 2), torch.ones(5, 1))
+    after, _ = model(state, torch.ones(5, 2), torch.ones(5, 1))
     torch.testing.assert_close(after.joint_vel, state.joint_vel)
     torch.testing.assert_close(after.pos, state.pos + 0.02 * state.lin_vel)
 

@@ -18,7 +18,7 @@ def push(env, mask) -> None:
 
 def make(cfg, steps: int = 64) -> tuple:
     env = cfg.build("cpu")
-    recorder = RecorderManager(replay_recorder_cfg("robot", "motion", steps, 1.0), env)
+    recorder = RecorderManager(replay_recorder_cfg("robot", "motion", (), steps, 1.0), env)
     env.set_recorder(recorder)
     held_out = torch.arange(env.num_envs) % 8 == 7
     replay = Replay(recorder.retention.ring, held_out, torch.Generator().manual_seed(0))

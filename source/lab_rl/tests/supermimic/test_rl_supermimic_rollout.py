@@ -7,7 +7,7 @@ import torch
 
 from lab_rl.supermimic import SuperMimicRunner
 from lab_rl.supermimic.returns import RolloutEnds
-from lab_rl.supermimic.rollout import _LimitGradient, imagine
+from lab_rl.supermimic.rollout import Imaginer, _LimitGradient
 from lab_rl.supermimic.state import RobotState
 
 
@@ -39,7 +39,7 @@ def test_the_gradient_is_that_of_the_imagined_return(runner):
     context = runner._context.double()
 
     def value() -> torch.Tensor:
-        rollout = imagine(runner.task, model, actor, doubled, context)
+        rollout = Imaginer(runner.task, model, actor)(doubled, context)
         ends = RolloutEnds.find(rollout.terminated, rollout.clip_ended, doubled.finite)
         return ends.returns(rollout.reward, target(rollout.critic_inputs[1:]), 0.99).sum()
 
@@ -65,12 +65,12 @@ def test_the_gradient_is_that_of_the_imagined_return(runner):
 def test_a_step_earns_by_its_end_and_the_frame_that_was_shown(runner):
     inputs = runner.policy_update.draw()
     inputs.action_noise.zero_()
-    rollout = imagine(runner.task, runner.fit.model, runner.policy_update.actor, inputs, runner._context)
+    rollout = runner.policy_update.imagine(inputs, runner._context)
     state, model = inputs.state, runner.fit.model
     command = runner.task.command
     action = rollout.actions[0]
     for step in range(3):
-        state = model(state, 100.0 * rollout.actions[step], runner._context[inputs.env_ids])
+        state, _ = model(state, 100.0 * rollout.actions[step], runner._context[inputs.env_ids])
         shown = command.reference(inputs.clip, inputs.frame + step).position[:, 0]
         error = state.joint_pos[:, 0] - shown
         earned = torch.exp(-((error / 0.1) ** 2))  # weight 60 times 1/60 s

@@ -25,7 +25,7 @@ def g1_supermimic_cfg() -> SuperMimicCfg:
     """
     return SuperMimicCfg(
         obs_groups={"actor": ("policy",), "critic": ("critic",)},
-        without_rewards=("self_collision",),
+        predicted_rewards=("self_collision",),
         reward_scale=10.0,
         world_model=WorldModelCfg(context={"body_com_pos_b": 0.05, "body_friction": 0.3}),
     )

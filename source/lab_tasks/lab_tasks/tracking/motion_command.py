@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,10 @@ class MotionCommand(ClipCommandTerm):
         for name in ("error_anchor_pos", "error_body_pos", "error_joint_pos"):
             self.metrics[name] = torch.zeros(env.num_envs, device=env.device)
         self._update_command(torch.ones(env.num_envs, dtype=torch.bool, device=env.device))
+
+    @property
+    def clip_hashes(self) -> Mapping[str, str]:
+        return self.library.hashes
 
     def update_metrics(self) -> None:
         """Keeps the present errors: of the anchor's position [m], the mean over key bodies [m], and that over joints
