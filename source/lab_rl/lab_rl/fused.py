@@ -29,4 +29,4 @@ def fused(function: F, device: torch.device, enabled: bool = True) -> F:
     """
     if not enabled or not can_fuse(device):
         return function
-    return torch.compile(function, fullgraph=True, dynamic=False)
+    return torch.compile(function, fullgraph=True, dynamic=False)  # pyright: ignore[reportReturnType]
