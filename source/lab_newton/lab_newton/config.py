@@ -167,6 +167,7 @@ class NeRDSolverCfg(SolverCfg):
         "newton._src.sim.articulation",
         "lab_newton.nerd.history_kernels",
         "lab_newton.nerd.impulses.bodies_kernels",
+        "lab_newton.nerd.impulses.places_kernels",
         "lab_newton.nerd.impulses.rounds_kernels",
     )
 

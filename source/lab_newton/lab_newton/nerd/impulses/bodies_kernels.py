@@ -231,58 +231,21 @@ def assemble_masses(
 
 
 @wp.kernel
-def factorise(matrix: wp.array3d[wp.float32]):
-    """Puts the Cholesky factor of a matrix (V, V, N) into its lower half. Launch over N."""
-    world = wp.tid()
-    size = matrix.shape[0]
-    for row in range(size):
-        for col in range(row + 1):
-            value = matrix[row, col, world]
-            for k in range(col):
-                value -= matrix[row, k, world] * matrix[col, k, world]
-            if col < row:
-                matrix[row, col, world] = value / matrix[col, col, world]
-            else:
-                matrix[row, row, world] = wp.sqrt(value)
-
-
-@wp.kernel
-def invert(factor: wp.array3d[wp.float32], inverse: wp.array3d[wp.float32]):
-    """Columns of the inverse (V, V, N) of what has the Cholesky factor ``factor``. Launch over (V, N)."""
-    col, world = wp.tid()
-    size = factor.shape[0]
-    for row in range(size):
-        value = wp.float32(0.0)
-        if row == col:
-            value = 1.0
-        for k in range(col, row):  # zeros before
-            value -= factor[row, k, world] * inverse[k, col, world]
-        if row < col:
-            inverse[row, col, world] = 0.0
-        else:
-            inverse[row, col, world] = value / factor[row, row, world]
-    for step in range(size):
-        row = size - 1 - step
-        value = inverse[row, col, world]
-        for k in range(row + 1, size):
-            value -= factor[k, row, world] * inverse[k, col, world]
-        inverse[row, col, world] = value / factor[row, row, world]
-
-
-@wp.kernel
 def respond(
     inverse: wp.array3d[wp.float32],
     force: wp.array2d[wp.float32],
-    scale: wp.float32,
-    offset: wp.array2d[wp.float32],
+    dt: wp.float32,
+    free: wp.array2d[wp.float32],
     change: wp.array2d[wp.float32],
 ):
-    """Changes of velocity (V, N) by forces (V, N) times ``scale``, added to ``offset``. Launch over (V, N)."""
+    """Changes of velocity (V, N) by forces (V, N) in a step, once as those without contacts, and once as those that
+    contacts are about to change. Launch over (V, N)."""
     row, world = wp.tid()
     total = wp.float32(0.0)
     for col in range(force.shape[0]):
         total += inverse[row, col, world] * force[col, world]
-    change[row, world] = offset[row, world] + scale * total
+    free[row, world] = dt * total
+    change[row, world] = dt * total
 
 
 @wp.func

@@ -11,17 +11,21 @@ import warp as wp
 from torch import nn
 
 from lab_newton.nerd.impulses import bodies_kernels as bodies
+from lab_newton.nerd.impulses import places_kernels as listing
 from lab_newton.nerd.impulses import rounds_kernels as rounds
+from lab_newton.nerd.impulses.inverse_kernels import make_inverse
 from lab_newton.nerd.impulses.parts import Parts
 from lab_newton.nerd.model import NeRDModel
 from lab_newton.nerd.networks.impulses import ContactImpulses
 
 _THREADS = 1 << 15
 """Threads that share a list of contacts on a GPU, at most: with 64 units of a layer it has enough to do."""
+_TOGETHER = 32
+"""Threads that invert a matrix together."""
 
 
 class ImpulseStep:
-    """Moves all worlds by a learned :class:`~lab_newton.nerd.ContactImpulses`, whose weights it reads where they lie.
+    """Moves all worlds by a learned :class:`~lab_newton.nerd.ContactImpulses`, whose weights it copies.
 
     It computes the same as the network, in kernels: what the network computes for every place where there might be a
     contact is done for the contacts that there are.
@@ -52,7 +56,7 @@ class ImpulseStep:
         self._motion, self._force_of_parts = (zeros(parts, worlds, dtype=wp.spatial_vector) for _ in range(2))
         self._column, self._carried = (zeros(dofs, worlds, dtype=wp.spatial_vector) for _ in range(2))
         self._velocity, self._force, self._free, self._change = (zeros(dofs, worlds) for _ in range(4))
-        self._nothing = zeros(dofs, worlds)
+        self._unit = wp.array(torch.eye(dofs).numpy(), dtype=wp.float32, device=model.device)
         self._matrix, self._response = zeros(dofs, dofs, worlds), zeros(dofs, dofs, worlds)
         limited = [6 + joint for joint in network.limited.tolist()]
         self._limited = wp.array(limited, dtype=wp.int32, device=model.device)
@@ -68,17 +72,18 @@ class ImpulseStep:
         state.effort = effort
         self._find_response(state)
         self._list_places(state)
-        contacts, ends = self._contacts, self._ends
-        wp.copy(self._change, self._free)
-        for look, press in zip(contacts.layers, ends.layers, strict=True):
-            seen = [self._velocity, self._change]
-            contacts.launch(rounds.look_at_contacts, [*seen, self._dt], [contacts.inputs])
-            ends.launch(rounds.look_at_limits, seen, [ends.inputs])
-            contacts.apply(look)
-            ends.apply(press)
-            self._launch(rounds.gather_forces, self._shape, [contacts.places, ends.places], [self._force])
-            self._launch(bodies.respond, self._shape, [self._response, self._force, 1.0, self._free], [self._change])
-        self._launch(bodies.move, self._num_worlds, [state, self._robot, self._dt, self._change], [joint_q, joint_qd])
+        contacts, ends, change = self._contacts, self._ends, self._change
+        both, threads = [contacts.places, ends.places], contacts.places.threads + ends.places.threads
+        inputs = [contacts.inputs, ends.inputs]
+        self._launch(listing.find_masses, threads, [self._response, *both], [])
+        for layers in zip(contacts.layers, ends.layers, strict=True):
+            self._launch(rounds.look, threads, [self._velocity, change, self._dt, *both], inputs)
+            *hidden, last = zip(*layers, strict=True)
+            for pair, outputs in zip(hidden, zip(contacts.hidden, ends.hidden, strict=True), strict=True):
+                self._launch(rounds.apply_layers, (_blocks(pair), threads), [*both, *pair], [*outputs])
+            self._launch(rounds.push, (_blocks(last), threads), [*both, *last], [])
+            self._launch(rounds.gather_changes, self._shape, [*both, self._response, self._free], [change])
+        self._launch(bodies.move, self._num_worlds, [state, self._robot, self._dt, change], [joint_q, joint_qd])
 
     def _find_response(self, state: Any) -> None:
         """Finds what a force does to velocities, and how they change without contacts."""
@@ -99,19 +104,28 @@ class ImpulseStep:
             [self._carried, self._force],
         )
         self._launch(bodies.assemble_masses, shape, [robot, self._dt, self._column, self._carried], [self._matrix])
-        self._launch(bodies.factorise, self._num_worlds, [], [self._matrix])
-        self._launch(bodies.invert, shape, [self._matrix], [self._response])
-        self._launch(bodies.respond, shape, [self._response, self._force, self._dt, self._nothing], [self._free])
+        wp.launch_tiled(
+            make_inverse(shape[0]),
+            dim=[self._num_worlds],
+            inputs=[self._matrix, self._unit],
+            outputs=[self._response],
+            block_dim=_TOGETHER,
+            device=self._device,
+        )
+        self._launch(bodies.respond, shape, [self._response, self._force, self._dt], [self._free, self._change])
 
     def _list_places(self, state: Any) -> None:
         contacts, ends, worlds = self._contacts, self._ends, self._num_worlds
         contacts.places.total.zero_()
         ends.places.total.zero_()
-        self._launch(rounds.list_contacts, worlds, [self._tokens], [contacts.places])
+        self._launch(listing.list_contacts, worlds, [self._tokens], [contacts.places])
         limited = [state.joint_q, self._num_positions, self._limited, self._limits]
-        self._launch(rounds.list_limits, worlds, limited, [ends.places])
-        contacts.launch(rounds.prepare_contacts, [self._tokens, self._robot.moves, self._column, self._response], [])
-        ends.launch(rounds.prepare_limits, [self._response], [])
+        self._launch(listing.list_limits, worlds, limited, [ends.places])
+        shape = self._shape[0], contacts.places.threads
+        self._launch(
+            listing.find_jacobians, shape, [self._tokens, self._robot.moves, self._column, contacts.places], []
+        )
+        self._launch(listing.find_reach, shape, [self._response, contacts.places], [])
 
     def _launch(self, kernel: Any, dim: Any, inputs: list[Any], outputs: list[Any]) -> None:
         wp.launch(kernel, dim=dim, inputs=inputs, outputs=outputs, device=self._device)
@@ -142,55 +156,40 @@ class _Rounds:
         total = max(worlds * capacity, 1)
         sizes = [layer.out_features for layer in layers[0].children() if isinstance(layer, nn.Linear)]
         hidden, outputs = sizes[0], sizes[-1]
-        self.layers = [_linear(layer, device) for layer in layers]
-        self._device = device
-        self._threads = min(total, _THREADS) if device.is_cuda else 1
 
         def zeros(*sizes: int, dtype: Any = wp.float32) -> wp.array:
             return wp.zeros(sizes, dtype=dtype, device=device)
 
-        self.places = rounds.Places()
+        self.places = listing.Places()
+        self.places.threads = min(total, _THREADS) if device.is_cuda else 1
         self.places.total = zeros(1, dtype=wp.int32)
         self.places.world, self.places.slot = zeros(total, dtype=wp.int32), zeros(total, dtype=wp.int32)
         self.places.first, self.places.count = zeros(worlds, dtype=wp.int32), zeros(worlds, dtype=wp.int32)
-        self.places.jacobian = zeros(rows, dofs if rows > 1 else 1, total if rows > 1 else 1)
+        wide = (rows, dofs, total) if rows > 1 else (1, 1, 1)
+        self.places.jacobian, self.places.reach = zeros(*wide), zeros(*wide)
         self.places.sign, self.places.gap = zeros(total), zeros(total)
         self.places.own, self.places.inverse = zeros(rows, rows, total), zeros(rows, rows, total)
         self.places.impulse, self.places.memory = zeros(rows, total), zeros(outputs - rows, total)
         self.inputs = zeros(seen, total)
-        self._hidden = [zeros(hidden, total) for _ in range(2)]
-        self._outputs = zeros(outputs, total)
-
-    def launch(self, kernel: Any, inputs: list[Any], outputs: list[Any]) -> None:
-        """Launches a kernel over the places that there are."""
-        arguments = [*inputs, self._threads, self.places, *outputs]
-        wp.launch(kernel, dim=self._threads, inputs=arguments, device=self._device)
-
-    def apply(self, layer: list[tuple[wp.array, wp.array]]) -> None:
-        """Changes impulses by what three linear layers say of :attr:`inputs`."""
-        values = [self.inputs, *self._hidden, self._outputs]
-        for i, (weight, bias) in enumerate(layer):
-            units = values[i + 1].shape[0]
-            wp.launch(
-                rounds.apply_layer,
-                dim=(len(bias) // rounds.UNITS, self._threads),
-                inputs=[self.places.total, values[i], weight, bias, units, i < 2, self._threads],
-                outputs=[values[i + 1]],
-                device=self._device,
-            )
-        wp.launch(
-            rounds.push, dim=self._threads, inputs=[self._threads, self._outputs, self.places], device=self._device
-        )
+        self.hidden = [zeros(hidden, total) for _ in range(2)]
+        self.layers = [_linear(layer, [self.inputs, *self.hidden], device) for layer in layers]
 
 
-def _linear(layers: nn.Module, device: wp.Device) -> list[tuple[wp.array, wp.array]]:
-    """Returns weights (I, O) and biases (O,) of the linear ones of ``layers``, with zeros that fill the last thread."""
+def _blocks(layers: Sequence[Any]) -> int:
+    """Returns how many times ``UNITS`` units the widest of ``layers`` has."""
+    return max(len(layer.bias) for layer in layers) // rounds.UNITS
+
+
+def _linear(layers: nn.Module, inputs: Sequence[wp.array], device: wp.Device) -> list[Any]:
+    """Returns the linear ones of ``layers``, which take ``inputs``, with zeros that fill the last thread."""
+    linear = [layer for layer in layers.children() if isinstance(layer, nn.Linear)]
     found = []
-    for layer in layers.children():
-        if isinstance(layer, nn.Linear):
-            filled = (0, -layer.out_features % rounds.UNITS)
-            weight, bias = (torch.nn.functional.pad(x.detach().cpu(), filled) for x in (layer.weight.T, layer.bias))
-            found.append((_array(weight, device), _array(bias, device)))
+    for layer, values in zip(linear, inputs, strict=True):
+        filled = (0, -layer.out_features % rounds.UNITS)
+        weight, bias = (torch.nn.functional.pad(x.detach().cpu(), filled) for x in (layer.weight.T, layer.bias))
+        made = rounds.Layer()
+        made.inputs, made.weight, made.bias = values, _array(weight, device), _array(bias, device)
+        found.append(made)
     return found
 
 
