@@ -157,13 +157,14 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues, bit for bit on a CPU, where :meth:`state_dict` was taken."""
+        """Continues, bit for bit on a CPU, where :meth:`state_dict` was taken, with the present settings."""
         self.update_count = state["update_count"]
         self.model.load_state_dict(state["model"])
         self.averaged.load_state_dict(state["averaged"])
         # The state may come from another device.
         stored = state["optimizer"]
-        groups = [{**group, **self._placed} for group in stored["param_groups"]]
+        own = {**self._placed, "weight_decay": self.cfg.weight_decay}
+        groups = [{**group, **own} for group in stored["param_groups"]]
         self._optimizer.load_state_dict({**stored, "param_groups": groups})
         self._scaler.load_state_dict(state["scaler"])
         self._train = CapturedCall(self._train_on_batch, self._device, self._captures)  # the state lies elsewhere now

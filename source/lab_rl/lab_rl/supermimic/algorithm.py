@@ -20,6 +20,16 @@ class SuperMimicAlgorithm(Algorithm[SuperMimicCfg]):
 
     title = "SuperMimic"
     cfg_type = SuperMimicCfg
+    only_at_start = (
+        "actor_hidden_dims",
+        "critic_hidden_dims",
+        "obs_groups",
+        "optimizer",
+        "exploration",
+        "world_model.hidden_dims",
+        "world_model.context",
+        "world_model.holdout_share",
+    )
     panels = (
         Panel("Reward of a step without noise", ("Train/deterministic_step_reward",)),
         Panel("World model", ("WorldModel/loss", "WorldModel/held_out_one_step")),

@@ -92,24 +92,24 @@ class GuardedOptimizer:
         matrix.sub_(torch.where(bad, 0.0, self._matrix_rate * scale * direction))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns moments, momenta, rate and counts."""
+        """Returns moments, momenta and counts."""
         return {
             "adamw": self._adamw.state_dict()["state"],
             "momenta": self._momenta,
-            "learning_rate": self.learning_rate,
             "skipped": self.skipped,
             "skipped_in_a_row": self.skipped_in_a_row,
         }
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over what :meth:`state_dict` returned; not after a graph was made."""
+        """Takes over what :meth:`state_dict` returned, but the learning rate, which is the configured one; not after a
+        graph was made."""
         self._adamw.load_state_dict({**self._adamw.state_dict(), "state": state["adamw"]})
         for group in self._adamw.param_groups:
             group["lr"] = self.learning_rate  # not the copy that loading made
         for momentum, stored in zip(self._momenta, state["momenta"], strict=True):
             momentum.copy_(stored)
-        for name in ("learning_rate", "skipped", "skipped_in_a_row"):
+        for name in ("skipped", "skipped_in_a_row"):
             getattr(self, name).copy_(state[name])
 
 

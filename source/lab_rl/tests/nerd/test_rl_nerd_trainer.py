@@ -84,6 +84,14 @@ def test_a_state_goes_on_on_another_device(make_trainer, assert_same):
         assert second.update().isfinite() and second.update_count == first.update_count + 1
 
 
+def test_resuming_takes_the_weight_decay_that_is_configured_now(make_trainer):
+    first, edited = make_trainer(weight_decay=0.1), make_trainer(weight_decay=0.5)
+    first.update()
+    edited.load_state_dict(copy.deepcopy(first.state_dict()))
+    edited.update()
+    assert {group["weight_decay"] for group in edited.state_dict()["optimizer"]["param_groups"]} == {0.5}
+
+
 def test_normalisers_stay_as_they_were_fitted(make_trainer, make_steps, make_model):
     trainer, fitted = make_trainer(), make_model()
     prepare_model(fitted, make_steps())

@@ -100,3 +100,12 @@ def test_resuming_is_exact(muon):
         update(network, optimizer)
         update(again, resumed)
     assert all(map(torch.equal, network.parameters(), again.parameters()))
+
+
+def test_resuming_takes_the_learning_rate_that_is_configured_now():
+    network, optimizer = make(muon=False)
+    update(network, optimizer)
+    edited = GuardedOptimizer(network.parameters(), 1e-4, 1.0, weight_decay=1e-3)
+    edited.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert float(edited.learning_rate) == pytest.approx(1e-4)
+    assert {group["weight_decay"] for group in edited._adamw.param_groups} == {1e-3}

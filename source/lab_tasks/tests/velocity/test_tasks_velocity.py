@@ -8,7 +8,7 @@ import pytest
 
 from lab_core import mdp
 from lab_core.config import check_complete, load_yaml, save_yaml
-from lab_core.registry import get_task
+from lab_core.registry import get_task, task_ids
 
 GO2 = ("Lab-Velocity-Flat-Go2", "Lab-Velocity-Rough-Go2")
 ANYMAL_C = ("Lab-Velocity-Flat-AnymalC", "Lab-Velocity-Rough-AnymalC")
@@ -155,6 +155,17 @@ def test_joints_have_an_order_by_name(task, scale, first, last, feet):
         assert (joints.joint_names, joints.preserve_order) == (action.joint_names, True)
     assert cfg.rewards["feet_air_time"].params["sensor_cfg"].body_names == feet
     assert cfg.rewards["feet_air_time"].params["threshold"] == 0.5
+
+
+@pytest.mark.parametrize("play", [False, True])
+@pytest.mark.parametrize("task", [task for task in task_ids() if task.startswith("Lab-")])
+@pytest.mark.filterwarnings("ignore:ANYmal moves with DC motors")
+def test_generated_ground_has_an_edge_that_ends_episodes(task, play):
+    """Beyond it a robot falls for as long as the episode lasts."""
+    cfg = get_task(task).make_env_cfg(play=play)
+    if cfg.scene.terrain is not None:
+        ends = [term for term in cfg.terminations.values() if term and term.func is mdp.terrain_out_of_bounds]
+        assert [term.time_out for term in ends] == [True]
 
 
 @pytest.mark.parametrize("task", ROUGH)
