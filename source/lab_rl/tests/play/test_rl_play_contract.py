@@ -29,6 +29,10 @@ def env_cfg(play: bool = False):
     return analytic_cartpole_env_cfg(num_envs=2)
 
 
+def paint(self, camera) -> np.ndarray:
+    return np.zeros((camera.height, camera.width, 3), np.uint8)
+
+
 def export_untrained(task: str, env, path: Path) -> None:
     """Writes a policy with random weights for ``env`` as ``lab export`` does, without a run."""
     agent = PPOCfg(num_steps_per_env=1, num_mini_batches=1, actor_hidden_dims=(8,), critic_hidden_dims=(8,))
@@ -71,7 +75,7 @@ def test_an_exported_policy_of_every_task_plays_in_it(task, tmp_path):
 def play(monkeypatch, tmp_path):
     """Plays a policy that was exported from the unchanged task; returns the exit code."""
     monkeypatch.setattr(registry, "_registered_tasks", {TASK: TaskSpec(id=TASK, env_cfg=env_cfg, agents={})})
-    monkeypatch.setattr(AnalyticCartpoleBackend, "render", lambda *_: np.zeros((1, 16, 16, 3), dtype=np.uint8))
+    monkeypatch.setattr(AnalyticCartpoleBackend, "render", paint)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "policy.onnx"
     export_untrained(TASK, env_cfg().build("cpu"), path)
