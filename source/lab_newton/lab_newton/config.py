@@ -62,6 +62,10 @@ class MuJoCoSolverCfg(SolverCfg):
     """Most line-search iterations per solver iteration."""
     tolerance: float = 1e-6
     """Improvement of the scaled cost below which a world has converged."""
+    density: float = 0.0
+    """Density of what bodies move in [kg/m^3], which drags and lifts them: 1.2 is air, 1000 water."""
+    viscosity: float = 0.0
+    """Viscosity of what bodies move in [Pa s]: 0.00002 is air, 0.0009 water."""
     ccd_iterations: int = 35
     """Most iterations of convex collision detection."""
     contacts: bool = True

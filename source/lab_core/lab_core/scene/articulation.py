@@ -38,6 +38,9 @@ class ArticulationCfg(EntityCfg):
 
     asset: str = MISSING
     """Model file: a path, or ``package:path/inside/package``."""
+    root: str | None = None
+    """Body that is the root, of an MJCF file with several trees of bodies that move. Each is an entity of its own,
+    made from the same file, and what stands still belongs to the first. None: the file has one tree."""
     init_state: InitialStateCfg = field(default_factory=InitialStateCfg)
     actuators: dict[str, ActuatorCfg] = MISSING
     soft_joint_pos_limit_factor: float = 1.0

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 
 import torch
 
-from lab_core.errors import LabError
 from lab_core.names import UnknownNameError, match_names, values_by_name
 from lab_core.scene.actuators import ActuatorCfg
 from lab_core.scene.articulation import ArticulationCfg
 from lab_core.scene.articulation_data import ArticulationData
+
+_ROUNDING = 1e-4
+"""How far a position may be outside its limits, which files round [rad or m]."""
 
 
 def actuated_joints(
@@ -39,12 +42,12 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
     """Writes default state, soft limits, gains and motor limits of ``cfg`` into ``data``.
 
     The backend has filled ``joint_pos_limits`` before. Joints without an actuator get gains 0 and effort limit 0.
+    A default position outside its limits becomes the nearest limit, with a warning that lists all such joints.
     A root pose that ``cfg.init_state`` does not state is 0 here: a backend that reads model files states it before.
 
     Raises:
         UnknownNameError: a name in the configuration does not exist.
         ConfigError: an actuator has an impossible value.
-        LabError: a default position is outside the joint's limits.
     """
     init = cfg.init_state
     what = f"joint of {name!r}"
@@ -74,14 +77,26 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
 
 def _fill_limits(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:
     lower, upper = data.joint_pos_limits.unbind(-1)
-    outside = ((data.default_joint_pos < lower) | (data.default_joint_pos > upper))[0]
-    if bool(outside.any()):
-        joint = int(outside.nonzero()[0])
-        raise LabError(
-            f"Default position {float(data.default_joint_pos[0, joint]):g} of joint {data.joint_names[joint]!r} of "
-            f"{name!r} is outside its limits [{float(lower[0, joint]):g}, {float(upper[0, joint]):g}]."
-        )
+    _take_into_limits(name, data, lower, upper)
     middle, half = (lower + upper) / 2, (upper - lower) / 2 * cfg.soft_joint_pos_limit_factor
     limited = torch.isfinite(middle) & torch.isfinite(half)
     data.soft_joint_pos_limits[..., 0] = torch.where(limited, middle - half, lower)
     data.soft_joint_pos_limits[..., 1] = torch.where(limited, middle + half, upper)
+
+
+def _take_into_limits(name: str, data: ArticulationData, lower: torch.Tensor, upper: torch.Tensor) -> None:
+    """Takes default positions to the nearest limit, and warns of those that move by more than rounding."""
+    asked = data.default_joint_pos.clone()
+    data.default_joint_pos.clamp_(lower, upper)
+    moved = ((asked - data.default_joint_pos).abs() > _ROUNDING)[0].nonzero().flatten().tolist()
+    if not moved:
+        return
+    listed = ", ".join(
+        f"{data.joint_names[joint]!r} from {float(asked[0, joint]):g} to {float(data.default_joint_pos[0, joint]):g}"
+        for joint in moved
+    )
+    warnings.warn(
+        f"Entity {name!r}: default positions outside their limits were taken to the nearest one: {listed}. Set them in "
+        "init_state.joint_pos.",
+        stacklevel=3,
+    )

@@ -11,6 +11,7 @@ import numpy as np
 
 from lab_core.errors import ConfigError
 from lab_newton.robot_files.engine import MjModel, MjSpec, mujoco
+from lab_newton.robot_files.trees import keep_tree
 from lab_newton.robot_files.urdf import read_urdf
 
 
@@ -49,16 +50,19 @@ class CompiledFile:
         return ends
 
 
-def compile_file(entity: str, path: Path, package_folders: tuple[str, ...] = ()) -> CompiledFile:
+def compile_file(
+    entity: str, path: Path, package_folders: tuple[str, ...] = (), root: str | None = None
+) -> CompiledFile:
     """Returns what MuJoCo makes of the MJCF or URDF file at ``path``.
 
     Args:
         entity: Name of the entity in the scene, for messages.
         path: The file.
         package_folders: Where to look for packages that a URDF file names in ``package://``.
+        root: The one of several trees that is wanted; see :attr:`lab_core.scene.ArticulationCfg.root`.
 
     Raises:
-        ConfigError: MuJoCo refuses the file; the message holds its own words.
+        ConfigError: MuJoCo refuses the file, and the message holds its own words; or there is no such root.
     """
     try:
         if path.suffix.lower() == ".urdf":
@@ -66,6 +70,8 @@ def compile_file(entity: str, path: Path, package_folders: tuple[str, ...] = ())
         else:
             spec, notes = mujoco.MjSpec.from_file(str(path)), []
         model = spec.compile()
+        if root is not None:
+            model = keep_tree(entity, path, spec, model, root)
     except ConfigError:
         raise
     except Exception as error:

@@ -123,7 +123,7 @@ def _add_joint(element: ET.Element, file: CompiledFile, joint: int, names: Names
         ET.SubElement(element, "freejoint", name=name)
         return
     text = ET.SubElement(element, "joint", name=name, type=kind.name.removeprefix("mjJNT_").lower())
-    text.set("pos", numbers(model.jnt_pos[joint]))
+    text.set("pos", numbers(_anchor(model, joint)))
     text.set("axis", numbers(file.axis_of_joint(joint)))
     limited = bool(model.jnt_limited[joint])
     text.set("limited", "true" if limited else "false")
@@ -141,6 +141,17 @@ def _add_joint(element: ET.Element, file: CompiledFile, joint: int, names: Names
         if reference or spring:
             text.set("ref", numbers(reference))
             text.set("springref", numbers(spring))
+
+
+def _anchor(model: MjModel, joint: int) -> np.ndarray:
+    """Returns where a joint is on its body; a slide may be anywhere, and is where the hinges of its body are.
+
+    Newton knows one place for all joints of a body.
+    """
+    beside = joints_of(model, int(model.jnt_bodyid[joint]))
+    hinges = [other for other in beside if model.jnt_type[other] == mujoco.mjtJoint.mjJNT_HINGE]
+    is_slide = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE
+    return model.jnt_pos[hinges[0] if is_slide and hinges else joint]
 
 
 def _add_shapes(

@@ -39,7 +39,7 @@ def add_articulation(world: newton.ModelBuilder, name: str, cfg: ArticulationCfg
         return add_usd(world, name, path, cfg)
     if suffix not in COMPILED:
         raise ConfigError(f"{str(path)!r} is no .xml, .mjcf, .urdf, .usd, .usda or .usdc file.")
-    file = compile_file(name, path, cfg.package_folders)
+    file = compile_file(name, path, cfg.package_folders, cfg.root)
     root = find_root(name, file, cfg)
     names = Names(file.model)
     check_file(name, file, root, names)

@@ -53,7 +53,8 @@ def find_root(entity: str, file: CompiledFile, cfg: ArticulationCfg) -> Root:
         names = ", ".join(repr(model.body(body).name) for body in found)
         raise ConfigError(
             f"Entity {entity!r}: {str(file.path)!r} holds {len(found)} articulations, expected one, a single tree of "
-            f"bodies: {names}. Put each of them into a file of its own, and into scene.entities under its own name."
+            f"bodies: {names}. Make an entity of each, with ArticulationCfg(asset=..., root=...), or set root to the "
+            "one that you want."
         )
     root = (moving or trees)[0]
     still = [body for tree in trees if tree != root for body in subtree(model, tree)]

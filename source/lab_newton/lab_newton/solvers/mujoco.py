@@ -183,6 +183,8 @@ def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_new
         iterations=cfg.iterations,
         ls_iterations=cfg.ls_iterations,
         tolerance=cfg.tolerance,
+        density=cfg.density,
+        viscosity=cfg.viscosity,
         ccd_iterations=cfg.ccd_iterations,
         njmax=sizes.rows if cfg.njmax is None and sizes is not None else cfg.njmax,
         nconmax=sizes.contacts if cfg.nconmax is None and sizes is not None else cfg.nconmax,

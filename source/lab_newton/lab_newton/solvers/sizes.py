@@ -46,6 +46,8 @@ def estimate_sizes(model: newton.Model, cone: Literal["pyramidal", "elliptic"]) 
         model: All worlds; what is in the first one counts.
         cone: Friction cone of contacts: 2 (d - 1) rows of a contact with d dimensions, or d.
     """
+    if not model.shape_count:
+        return Sizes(max(_lasting_rows(model), LEAST_ROWS), LEAST_CONTACTS)
     types, owners = present(model.shape_type).numpy(), present(model.shape_world).numpy()
     collides = (present(model.shape_flags).numpy() & int(newton.ShapeFlags.COLLIDE_SHAPES)) != 0
     ours = np.nonzero(collides & (owners <= 0))[0]
@@ -103,7 +105,8 @@ def _numbers(extra: object, name: str, worlds: int) -> np.ndarray:
 
 def _shape_dimensions(model: newton.Model) -> np.ndarray:
     """Returns the dimensions of contacts of each shape (1, 3, 4 or 6)."""
-    return _mujoco(model).condim.numpy()
+    stated = getattr(_mujoco(model), "condim", None)  # absent where no shape states any
+    return np.full(model.shape_count, 3) if stated is None else stated.numpy()
 
 
 def _dimensions_of_pairs(model: newton.Model) -> list[int]:

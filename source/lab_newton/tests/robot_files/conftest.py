@@ -17,7 +17,6 @@ from lab_core.scene import ArticulationCfg, GroundCfg, SceneCfg
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.model import build_model
 from lab_newton.robot_files import ImportedFile, report_file
-from lab_newton.robot_files.followers import followers_in
 from lab_newton.solvers.mujoco import MuJoCoSolver
 from lab_newton.state import NewtonEntity, make_entity
 from lab_newton.terrain import Ground
@@ -128,7 +127,9 @@ def build(cfg: ArticulationCfg, ground: GroundCfg | None, gravity: float, solver
     report = str(report_file("robot", imported, cfg))
     data = mujoco.MjData(compiled)
     robot = Robot(entity, imported, model, state, model.control(), solver, compiled, data, report)
-    for follower, _, _ in followers_in(imported):  # MuJoCo lets them begin where their leader does not have them
-        joint = next(j for j in range(compiled.njnt) if imported.names.of("joint", j) == follower)
-        data.qpos[compiled.jnt_qposadr[joint]] += robot.joint_pos.get(follower, 0.0)
+    for name, value in robot.joint_pos.items():  # followers begin where their leaders are, and nothing beyond limits
+        coordinate = compiled.jnt_qposadr[
+            next(j for j in range(compiled.njnt) if imported.names.of("joint", j) == name)
+        ]
+        data.qpos[coordinate] = compiled.qpos0[coordinate] + value
     return robot

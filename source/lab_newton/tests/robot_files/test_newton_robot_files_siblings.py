@@ -142,3 +142,56 @@ def test_sites_that_are_apart_are_not_connected_wrongly(load):
     text = twin_arms('<equality><connect name="loop" site1="sl" site2="sr"/></equality>')
     with pytest.raises(ConfigError, match=r"equality 'loop': eq_data is .*, MuJoCo compiles 0 0 -0\.3 0 0 -0\.3"):
         load(text)
+
+
+TWO = world(
+    FLOOR
+    + FREE.format(height=0.5, rest=BALL)
+    + '<body name="door" pos="1 0 0"><joint name="hinge" axis="0 0 1"/><geom '
+    'type="box" size="0.1 0.01 0.2" pos="0.1 0 0"/></body>',
+    '<sensor><jointpos joint="hinge"/></sensor>',
+)
+
+
+@pytest.mark.parametrize(("root", "joints", "shapes"), [("top", [], 2), ("door", ["hinge"], 1)])
+def test_each_tree_of_a_file_is_an_entity_of_its_own(load, root: str, joints: list[str], shapes: int):
+    robot = load(TWO, root=root)
+    assert list(robot.entity.layout.body_names) == [root]
+    assert list(robot.joint_pos) == joints
+    assert len(robot.imported.shapes) == shapes, "the floor belongs to the first"
+    robot.push()
+    robot.step_both(100)
+    assert robot.distance() < 2e-4
+
+
+def test_several_trees_are_refused_with_the_setting_that_picks_one(load):
+    with pytest.raises(ConfigError, match=r"'top', 'door'\. Make an entity of each, with ArticulationCfg\(.*root="):
+        load(TWO)
+    with pytest.raises(ConfigError, match="root is 'window', and the trees .* that move are: top, door"):
+        load(TWO, root="window")
+
+
+def test_trees_that_are_tied_to_each_other_are_refused(load):
+    tied = TWO.replace("</mujoco>", '<equality><weld name="w" body1="top" body2="door"/></equality></mujoco>')
+    with pytest.raises(ConfigError, match="equality w .* ties 'top' to 'door'"):
+        load(tied, root="top")
+
+
+def test_slides_and_hinges_of_one_body_may_have_different_places(load):
+    robot = load(world(
+        '<body name="b" pos="0 0 1"><joint name="x" type="slide" axis="1 0 0" pos="0 0 -1"/><joint name="r" '
+        'axis="0 1 0" pos="0.1 0 0"/>' + BALL + "</body>"))  # fmt: skip
+    robot.push()
+    robot.step_both(100)
+    assert robot.distance() < 2e-4
+
+
+def test_default_positions_outside_limits_are_told_together(load):
+    arms = "".join(
+        f'<body name="{n}"><joint name="{n}" axis="0 1 0" range="{low} 60"/>{BALL}</body>'
+        for n, low in (("a", 20), ("b", 30), ("c", -10))
+    )
+    text = world(FREE.format(height=1, rest=BALL + arms))
+    with pytest.warns(UserWarning, match=r"nearest one: 'a' from 0 to 0\.349066, 'b' from 0 to 0\.523599\. Set"):
+        robot = load(text)
+    assert robot.joint_pos == pytest.approx({"a": 0.349066, "b": 0.523599, "c": 0.0}, abs=1e-5)

@@ -92,3 +92,8 @@ def test_height_fields_are_left_to_mujoco_warp(estimate):
 
 def test_small_models_get_a_least_size(tmp_path: Path):
     assert estimate_sizes(build(tmp_path, body("a", BALL), "", None), "elliptic") == Sizes(64, 48)
+
+
+def test_bodies_without_shapes_need_the_rows_of_their_joints(estimate):
+    mass = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+    assert estimate(body("a", mass, '<joint name="{name}" range="-1 1"/>')) == Sizes(rows=1, contacts=0)
