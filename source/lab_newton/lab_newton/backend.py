@@ -15,7 +15,7 @@ import warp as wp
 
 from lab_core.capability import CAPABLE
 from lab_core.errors import ConfigError, LabError, unknown_name_message
-from lab_core.kinematics import KinematicTree
+from lab_core.kinematics import JointKind, KinematicTree
 from lab_core.names import UnknownNameError
 from lab_core.physics import CapacityError, Fingerprint, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
 from lab_core.scene import CameraCfg, SceneCfg
@@ -28,10 +28,10 @@ from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_deriva
 from lab_newton.config import NewtonCfg
 from lab_newton.contact_set import share_contact_set
 from lab_newton.fingerprint import describe_model
-from lab_newton.kinematics import kinematic_tree
+from lab_newton.kinematics import joint_kinds, kinematic_tree
 from lab_newton.model import build_model
 from lab_newton.nerd.wrenches.robot import RobotProperties
-from lab_newton.robot_files import FileReport, report_file
+from lab_newton.robot_files import FileReport, ImportedFile, report_file
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
 from lab_newton.state import NewtonEntity, health_kernels, make_entity
 from lab_newton.state.traces import SubstepTraces
@@ -121,6 +121,16 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         if entity not in self._entities:
             raise UnknownNameError(unknown_name_message("entity", entity, self._entities))
         return kinematic_tree(self._model, self._entities[entity])
+
+    def joint_kinds(self, entity: str) -> tuple[JointKind, ...]:
+        """Returns whether each joint of ``entity`` is a hinge or a slide, in the order of its data."""
+        return joint_kinds(self._model, self._entities[entity].layout)
+
+    def imported(self, entity: str) -> ImportedFile:
+        """Returns what is known of the model file of ``entity``."""
+        imported = self._entities[entity].imported
+        assert imported is not None, "only articulations have files"
+        return imported
 
     def robot_properties(self, entity: str) -> RobotProperties:
         """Returns the masses of ``entity`` in the first environment.

@@ -10,6 +10,7 @@ import numpy as np
 from lab_core.errors import LabError
 from lab_core.kinematics import JointKind, KinematicTree
 from lab_newton.arrays import present
+from lab_newton.robot_files import EntityLayout
 from lab_newton.state import NewtonEntity
 
 _KINDS: dict[newton.JointType, JointKind] = {
@@ -23,8 +24,8 @@ def kinematic_tree(model: newton.Model, entity: NewtonEntity) -> KinematicTree:
     """Returns how the bodies of ``entity`` hang together in the first world.
 
     Raises:
-        LabError: a joint follows another one, or the joint of a free root is not at the origin of its body; the message
-            names it.
+        LabError: a joint follows another one, a body has several joints, or the joint of a free root is not at the
+            origin of its body; the message names it.
     """
     layout = entity.layout
     column = {body: i for i, body in enumerate(layout.body)}
@@ -50,6 +51,8 @@ def kinematic_tree(model: newton.Model, entity: NewtonEntity) -> KinematicTree:
             (in_parent[joint], in_child[joint]), _IDENTITY, atol=1e-6
         ):
             raise LabError(f"{what} is not at its origin; a free root's is.")
+        elif kind not in (newton.JointType.FREE, newton.JointType.FIXED):
+            raise LabError(f"{what} is none of its own: it has several, which a kinematic tree does not hold.")
     return KinematicTree(
         body_names=layout.body_names,
         parents=tuple(above),
@@ -62,6 +65,14 @@ def kinematic_tree(model: newton.Model, entity: NewtonEntity) -> KinematicTree:
         joint_axes=tuple(_floats(axis) for axis in axes[list(layout.joint_dof)]),
         free_root=layout.floating,
     )
+
+
+def joint_kinds(model: newton.Model, layout: EntityLayout) -> tuple[JointKind, ...]:
+    """Returns what each joint of an entity is, also where several are on one body."""
+    firsts: Any = present(model.joint_qd_start).numpy()
+    counts: Any = present(model.joint_dof_dim).numpy()  # pyright: ignore[reportAttributeAccessIssue]
+    slides = {int(first) + i for first, (linear, _) in zip(firsts, counts, strict=False) for i in range(linear)}
+    return tuple("slide" if dof in slides else "hinge" for dof in layout.joint_dof)
 
 
 def _floats(row: np.ndarray) -> Any:

@@ -2,6 +2,8 @@
 
 from lab_newton.robot_files.comparison import Difference
 from lab_newton.robot_files.deliberate import DELIBERATE, FileReport, report_file
+from lab_newton.robot_files.file_actuators import joint_of
+from lab_newton.robot_files.followers import followers_in
 from lab_newton.robot_files.imported import ImportedFile
 from lab_newton.robot_files.importer import add_articulation
 from lab_newton.robot_files.layout import UNLIMITED, EntityLayout
@@ -16,5 +18,7 @@ __all__ = [
     "ImportedFile",
     "add_articulation",
     "asset_path",
+    "followers_in",
+    "joint_of",
     "report_file",
 ]
