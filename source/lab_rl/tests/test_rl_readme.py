@@ -49,6 +49,7 @@ def test_documented_commands_are_understood(command, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     done = []
     monkeypatch.setattr(train, "_train", lambda *given: done.append(given) or 0)
+    monkeypatch.setattr(train, "launch_processes", lambda *given: None)
     monkeypatch.setattr(play, "_play", lambda *given: done.append(given) or 0)
     if name == "play":
         monkeypatch.setattr(options, "trained_policy", lambda *given: None)
