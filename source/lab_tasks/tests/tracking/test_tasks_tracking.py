@@ -11,7 +11,7 @@ import torch
 from lab_core import mdp
 from lab_core.envs import ManagerBasedRLEnv, make_env
 from lab_core.imagination import ArticulationState, Imagination
-from lab_core.math import com_lin_vel_from_link
+from lab_core.math import com_lin_vel_from_link, quat_apply, quat_from_euler_xyz, quat_mul
 from lab_core.names import UnknownNameError
 from lab_tasks.motions import MotionError
 from lab_tasks.tracking import rewards
@@ -108,17 +108,32 @@ def test_observations_in_their_order(env):
 
 
 def test_observations_do_not_depend_on_place_and_heading(env):
-    """The robot and the motion moved together; a robot alone that moves does show."""
-    manager, robot = env.observation_manager, env.scene["robot"]
+    """S6: the robot and the motion moved and turned together; a robot alone that moves does show."""
+    manager, robot, target = env.observation_manager, env.scene["robot"], command_of(env).target
+    turn = quat_from_euler_xyz(*torch.tensor([0.0, 0.0, 2.0]).expand(N, 3).unbind(dim=1))
+    shift = torch.tensor([3.0, -2.0, 0.0])
+
+    def observed() -> torch.Tensor:
+        return torch.cat([manager.call_for(name, env) for name in manager.group_terms("critic")], dim=1)
+
+    def move_robot() -> None:
+        pose, velocity, origins = robot.data.root_link_pose_w, robot.data.root_com_vel_w, env.scene.env_origins
+        pos = quat_apply(turn, pose[:, :3] - origins) + shift + origins
+        robot.write_root_link_pose(torch.cat((pos, quat_mul(turn, pose[:, 3:])), dim=1))
+        robot.write_root_com_velocity(quat_apply(turn.unsqueeze(1), velocity.unflatten(1, (2, 3))).flatten(1))
+        env.physics.forward()
+
     put_on_motion(env, WALK, 50)
-    first = torch.cat([manager.call_for(name, env) for name in manager.group_terms("critic")], dim=1)
-    pose = robot.data.root_link_pose_w.clone()
-    pose[:, 0] += 1.0
-    robot.write_root_link_pose(pose)
+    robot.write_joint_state(robot.data.joint_pos + 0.1, robot.data.joint_vel + 0.2)
     env.physics.forward()
-    second = torch.cat([manager.call_for(name, env) for name in manager.group_terms("critic")], dim=1)
-    moved = (second - first).abs().amax(dim=0) > 1e-4
-    assert moved[58:61].any() and not moved[:58].any() and not moved[61:].any()
+    first = observed()
+    move_robot()
+    moved = (observed() - first).abs().amax(dim=0) > 1e-3
+    assert moved[58:67].all() and not moved[:58].any() and not moved[67:].any()
+    turns = turn.unsqueeze(1).expand_as(target.body_quat)
+    target.body_pos.copy_(quat_apply(turns, target.body_pos) + shift)
+    target.body_quat.copy_(quat_mul(turns, target.body_quat))
+    torch.testing.assert_close(observed(), first, atol=1e-5, rtol=1e-5)
 
 
 def test_imagined_values_are_those_of_the_managers(env):
