@@ -11,7 +11,7 @@ import torch
 from lab_core import mdp
 from lab_core.envs import ManagerBasedRLEnv, make_env
 from lab_core.imagination import ArticulationState, Imagination
-from lab_core.math import com_lin_vel_from_link, quat_apply, quat_from_euler_xyz, quat_mul
+from lab_core.math import com_lin_vel_from_link, quat_apply, quat_box_plus, quat_from_euler_xyz, quat_mul
 from lab_core.names import UnknownNameError
 from lab_tasks.motions import MotionError
 from lab_tasks.tracking import rewards
@@ -192,6 +192,41 @@ def test_gradients_are_finite_and_nothing_pulls_on_the_motion(env):
     still, moved = gradients(0.0), gradients(0.1)
     for name in names:
         assert still[name] <= 1e-3 * moved[name], (name, still[name], moved[name])
+
+
+@pytest.mark.parametrize("turned", [0.0, 1e-8, 0.1, 3.1])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_gradients_of_rewards_are_those_of_their_values(env, turned, sign):
+    """S4: against central differences, along a direction of all parts of the state."""
+    imagination = Imagination(env, without_rewards="self_collision")
+    names = [name for name in imagination.reward_names if name.startswith("motion_")]
+    put_on_motion(env, WALK, 200)
+    command, rows, zeros = command_of(env), torch.arange(N), torch.zeros(N, 29, dtype=torch.float64)
+    state, generator = ArticulationState.read(env.scene["robot"].data), torch.Generator().manual_seed(0)
+    start = {name: getattr(state, name).double() for name in FIELDS}
+    axis = torch.tensor([0.0, 0.6, 0.8], dtype=torch.float64).expand(N, 3)
+    quat = quat_box_plus(start["root_link_pose_w"][:, 3:], turned * axis)
+    start["root_link_pose_w"] = torch.cat((start["root_link_pose_w"][:, :3], sign * quat), dim=1)
+    ways = {name: torch.randn(part.shape, generator=generator, dtype=torch.float64) for name, part in start.items()}
+    spin = ways["root_link_pose_w"][:, 3:6]
+
+    def rewards_at(step: torch.Tensor) -> torch.Tensor:
+        moved = {name: start[name] + step * ways[name] for name in FIELDS}
+        pose = start["root_link_pose_w"]
+        turn = quat_box_plus(pose[:, 3:], step * spin)
+        moved["root_link_pose_w"] = torch.cat((moved["root_link_pose_w"][:, :3], turn), dim=1)
+        view = imagination.view(
+            {"robot": ArticulationState(**moved)}, rows, action=zeros, prev_action=zeros,
+            commands={"motion": command.reference(command.clip, command.frame)},
+        )  # fmt: skip
+        terms = imagination.reward_terms(view)
+        return torch.stack([terms[name].sum() for name in names])
+
+    at = torch.zeros((), dtype=torch.float64)
+    found = torch.autograd.functional.jacobian(rewards_at, at)
+    size = torch.tensor(1e-5, dtype=torch.float64)
+    wanted = (rewards_at(at + size) - rewards_at(at - size)) / (2.0 * size)
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_a_step_is_rewarded_by_the_frame_that_was_shown(env):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 import warp as wp
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lab_core.envs import make_env
 from lab_core.math import quat_apply, quat_box_plus
@@ -155,6 +156,51 @@ def test_a_step_is_one_graph_on_a_gpu():
     (report,) = (report for report in env.capture_report() if report.stage.endswith("._step"))
     assert (report.num_graphs, report.islands) == (1, ())
     env.close()
+
+
+class RefuseSumsOverTime(TorchDispatchMode):
+    """Raises where a deterministic run would on a GPU."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        assert func.overloadpacket is not torch.ops.aten.cumsum or not result.is_floating_point()
+        return result
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_a_step_computes_nothing_that_torch_refuses_in_a_deterministic_run(frontend):
+    env = make(frontend, play=False)
+    with RefuseSumsOverTime():
+        env.reset()
+        for _ in range(30):
+            env.step(torch.ones(N, 29))
+    assert env.command_manager.get_term("motion").sampler.visits.sum() > 0.0
+    env.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_deterministic_runs_repeat_on_a_gpu(frontend):
+    def run() -> list[torch.Tensor]:
+        cfg = g1_env_cfg()
+        cfg.scene.num_envs, cfg.seed, cfg.deterministic = 64, 5, True
+        env = make_env(cfg, "cuda:0", frontend)
+        env.reset()
+        generator = torch.Generator("cuda:0").manual_seed(0)
+        seen = []
+        for _ in range(60):
+            obs, reward, *_ = env.step(torch.randn(64, 29, device="cuda:0", generator=generator))
+            seen += [obs["policy"].clone(), reward.clone()]
+        seen.append(env.command_manager.get_term("motion").sampler.returns.clone())
+        env.close()
+        return seen
+
+    try:
+        for first, second in zip(run(), run(), strict=True):
+            assert torch.equal(first, second)
+    finally:
+        torch.set_deterministic_debug_mode("default")
 
 
 def test_frames_follow_each_other_and_episodes_begin_where_an_event_says():
