@@ -149,6 +149,14 @@ def test_a_recording_without_a_complete_step_is_refused(sources, tmp_path):
         read(edit(sources[0], tmp_path / "a.hdf5", crowd))
 
 
+def test_a_recording_that_names_no_physics_is_refused(sources, tmp_path):
+    def forget(episodes):
+        del episodes.attrs["physics_fingerprint"]
+
+    with pytest.raises(DatasetError, match=r"a\.hdf5 does not name the physics it was recorded with, field by field"):
+        find_teacher([edit(sources[0], tmp_path / "a.hdf5", forget)])
+
+
 def test_contacts_of_a_part_that_is_not_there_are_refused(sources, tmp_path):
     def move(episodes):
         episodes[f"demo_0/{TOKENS}"][0, 0, 0, :2] = (1.0, 9.0)

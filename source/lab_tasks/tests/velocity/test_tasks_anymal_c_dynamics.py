@@ -16,6 +16,7 @@ from lab_core.recorder import physics_step_terms
 from lab_core.registry import get_task
 from lab_core.sensors import ContactSensorCfg
 from lab_newton import NeRDSolverCfg
+from lab_newton.nerd import check_fingerprint
 from lab_tasks.velocity import anymal_c_dynamics_cfg as dynamics
 from lab_tasks.velocity.anymal_c import anymal_c_flat_env_cfg, anymal_c_rough_env_cfg
 
@@ -116,6 +117,21 @@ def test_a_model_of_other_drives_is_refused(dc_motors):
     """The model of rough ground was recorded with the network of the drives alone."""
     with pytest.raises(LabError, match=r"learned other physics: actuators.robot.LF_HAA.kind: DCMotorActuatorCfg"):
         env_cfg(LEARNED["rough"], 1).build("cpu")
+
+
+@pytest.mark.slow
+def test_ground_of_another_shape_is_no_other_physics(dc_motors):
+    """A model of rough ground is told contacts, and not what else is there."""
+    fingerprints, heights = [], []
+    for seed in (1, 2):
+        cfg = env_cfg(EXPLORE["rough"], 2)
+        cfg.seed = seed
+        env = make_env(cfg, "cpu")
+        fingerprints.append(env.physics.fingerprint())
+        heights.append(env.scene.terrain.origins[..., 2].clone())
+        env.close()
+    assert not torch.equal(*heights)
+    check_fingerprint("The model", *fingerprints)
 
 
 @pytest.mark.slow
