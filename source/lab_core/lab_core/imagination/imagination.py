@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -99,9 +98,10 @@ class Imagination:
         self._require_all()
 
     def settings(self) -> list[Any]:
-        """Returns copies of what decides the values of the terms, but for the weights of rewards: calls that somebody
-        captured or compiled are of the settings of that moment, and are to be made anew when others are returned."""
-        cfgs = [copy.deepcopy(manager.get_term_cfg(name)) for manager, name in self._terms()]
+        """Returns what decides the values of the terms, but for the weights of rewards, as it is in use: calls that
+        somebody captured or compiled are of the settings of that moment, and are to be made anew for others. To find
+        out, compare with a copy."""
+        cfgs = [manager.get_term_cfg(name) for manager, name in self._terms()]
         return [replace(cfg, weight=1.0) if isinstance(cfg, RewardTermCfg) else cfg for cfg in cfgs]
 
     def weights(self) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -82,18 +82,28 @@ class PolicyUpdate:
 
         self.imagine = Imaginer(task, frozen(model), actor, limit, fuse)
         self._fused_score, self._fused_value_loss = fuse(self.score), fuse(self._value_loss)
-        self._train = CapturedCall(self._update, device, cfg.captured)
+        self._train_actor = CapturedCall(self._improve, device, cfg.captured)
+        self._train_critic = CapturedCall(self._fit_critic, device, cfg.captured)
+        self._learned: tuple[Tensor, Tensor, Tensor] | None = None
         self.left_out = torch.zeros((), dtype=torch.int64, device=device)
         """0-d, rollouts so far that began with a number that is not finite."""
 
-    def update(self) -> Tensor:
-        """Makes one update and returns :data:`FIGURES` (4,), on the device."""
+    def update(self, mark: Callable[[str], None] = lambda part: None) -> Tensor:
+        """Makes one update and returns :data:`FIGURES` (4,), on the device.
+
+        Args:
+            mark: Called when a part, ``policy`` or ``critic``, was handed to the device.
+        """
         self.update_count += 1
         # Early on the average would remember the random beginning.
         decay = min(self.cfg.ema_decay, (1.0 + self.update_count) / (10.0 + self.update_count))
         self._new_share.fill_(1.0 - decay)
         self.draw()
-        return self._train().clone()
+        figures = self._train_actor()
+        mark("policy")
+        value_loss = self._train_critic()
+        mark("critic")
+        return torch.cat([figures, value_loss.unsqueeze(0)])
 
     def draw(self) -> RolloutInputs:
         """Draws where rollouts begin, and their noise, and returns both."""
@@ -110,9 +120,11 @@ class PolicyUpdate:
 
     def forget(self) -> None:
         """Lets the next updates be captured anew."""
-        self._train.forget()
+        self._train_actor.forget()
+        self._train_critic.forget()
 
-    def _update(self) -> Tensor:
+    def _improve(self) -> Tensor:
+        """Makes an update of the policy and returns the first :data:`FIGURES`."""
         with self._autocast():
             rollout = self.imagine(self._inputs, self._context)
             objective, targets, alive, figures = self._fused_score(
@@ -121,9 +133,8 @@ class PolicyUpdate:
         grads = torch.autograd.grad(-objective, self.actor_optimizer.parameters)
         _assign(self.actor_optimizer, grads)
         self.actor_optimizer.step(self._inputs.finite.any())
-        value_loss = self._fit_critic(rollout.critic_inputs[:-1].detach(), targets, alive)
-        self._average()
-        return torch.cat([figures, value_loss.unsqueeze(0)])
+        self._learned = rollout.critic_inputs[:-1].detach(), targets, alive
+        return figures
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self._replay.device.type, torch.bfloat16, enabled=self.cfg.precision == "bf16")
@@ -154,17 +165,20 @@ class PolicyUpdate:
         error = self.critic(shown) - target
         return (weight * error.square()).sum() / weight.sum().clamp(min=1.0)
 
-    def _fit_critic(self, inputs: Tensor, targets: Tensor, alive: Tensor) -> Tensor:
-        """Takes mini-batches of rollouts, which were drawn at random, and returns the mean loss ()."""
+    def _fit_critic(self) -> Tensor:
+        """Takes mini-batches of the latest rollouts, which were drawn at random, moves the averages on, and returns the
+        mean loss ()."""
+        assert self._learned is not None
         losses = []
         for _ in range(self.cfg.critic_epochs):
-            parts = (values.tensor_split(self.cfg.critic_mini_batches, dim=1) for values in (inputs, targets, alive))
+            parts = (values.tensor_split(self.cfg.critic_mini_batches, dim=1) for values in self._learned)
             for shown, target, weight in zip(*parts, strict=True):
                 with self._autocast():
                     loss = self._fused_value_loss(shown, target, weight)
                 _assign(self.critic_optimizer, torch.autograd.grad(loss, self.critic_optimizer.parameters))
                 self.critic_optimizer.step((weight > 0).any())
                 losses.append(loss.detach())
+        self._average()
         return torch.stack(losses).mean()
 
     @torch.no_grad()

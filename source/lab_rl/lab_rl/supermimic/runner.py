@@ -22,6 +22,7 @@ from lab_rl.supermimic.exploration import Exploration
 from lab_rl.supermimic.fit import WorldModelFit
 from lab_rl.supermimic.improve import FIGURES, PolicyUpdate
 from lab_rl.supermimic.networks import Actor, Critic
+from lab_rl.supermimic.phases import PhaseClock
 from lab_rl.supermimic.policy import SuperMimicPolicy
 from lab_rl.supermimic.recording import replay_recorder_cfg
 from lab_rl.supermimic.replay import Replay, WindowBatch
@@ -102,35 +103,36 @@ class SuperMimicRunner(Runner):
         Raises:
             LabError: the physics failed, or too many updates in a row had gradients that are not finite.
         """
-        cfg, start = self.cfg, time.perf_counter()
+        cfg, start, clock = self.cfg, time.perf_counter(), PhaseClock(self.device)
         steps = 0
         if self.task.refresh():
             self.policy_update.forget()
         if not self._warm:
             steps += self._collect(cfg.warmup_steps, cfg.warmup_noise)
             self._check_targets()
+            clock.mark("collection")
             self._update_model(max(cfg.warmup_updates - self.fit.update_count, 0))
+            clock.mark("world_model")
             self._warm = True
         steps += self._collect(cfg.num_steps_per_env)
-        collected = time.perf_counter()
+        clock.mark("collection")
         model_loss = self._update_model(cfg.world_model_updates)
-        fitted = time.perf_counter()
-        figures = torch.stack([self.policy_update.update() for _ in range(cfg.policy_updates)]).mean(0)
+        clock.mark("world_model")
+        figures = torch.stack([self.policy_update.update(clock.mark) for _ in range(cfg.policy_updates)]).mean(0)
         self.iteration += 1
         self.env_steps += steps * self.env.num_envs
         report = self._read(model_loss, figures)
-        end = time.perf_counter()
+        seconds = time.perf_counter() - start
         health = self.env.health()
         self._stop_if_stuck(report)
-        rate = steps * self.env.num_envs / (end - start)
+        rate = steps * self.env.num_envs / seconds
         names = ("Train/mean_reward", "Train/mean_episode_length")
         reward, length = (None if math.isnan(report[name]) else report[name] for name in names)
         scalars = {name: value for name, value in report.items() if not math.isnan(value)}
+        scalars |= clock.scalars()
         scalars |= {
             "Perf/total_fps": rate,
-            "Perf/collection_time": collected - start,
-            "Perf/world_model_time": fitted - collected,
-            "Perf/policy_time": end - fitted,
+            "Perf/iterations_per_s": 1.0 / seconds,
             "Physics/non_finite_envs": float(health.non_finite_envs),
         }
         return Iteration(self.iteration, self.env_steps, rate, reward, length, scalars, health)

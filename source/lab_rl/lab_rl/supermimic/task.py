@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -59,7 +60,7 @@ class TrackingTask:
         weights = self.imagination.weights()
         self._weights = torch.tensor(weights, device=env.device)
         self._copied_weights = weights
-        self._settings = self.imagination.settings()
+        self._settings = copy.deepcopy(self.imagination.settings())
         self.num_actions = self.env.action_manager.total_action_dim
         self.motion = RobotMotion(
             self.data.num_joints,
@@ -132,7 +133,7 @@ class TrackingTask:
         settings = self.imagination.settings()
         if same_values(settings, self._settings):
             return False
-        self._settings = settings
+        self._settings = copy.deepcopy(settings)
         return True
 
     def reward(self, view: ImaginedEnv, events: Tensor) -> Tensor:

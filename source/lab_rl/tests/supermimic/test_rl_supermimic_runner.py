@@ -157,6 +157,59 @@ def test_a_run_that_is_stuck_stops(cart_cfg, settings):
     assert_equal(actor, runner.policy_update.actor.network.state_dict())
 
 
+def test_the_model_is_measured_against_velocities_that_stay(cart_cfg, settings):
+    runner = make(cart_cfg, small(settings, warmup_updates=60, holdout_interval=1))
+    scalars = runner.iterate().scalars
+    assert scalars["WorldModel/held_out_one_step"] < 0.8
+    found, still = (scalars[f"WorldModel/held_out_{name}joint_pos_8"] for name in ("", "still_"))
+    assert 0.0 < found < still
+    assert "WorldModel/held_out_joint_pos_16" not in scalars, "windows have 8 steps"
+
+
+def test_phases_add_up_to_the_iteration(cart_cfg, settings):
+    scalars = make(cart_cfg, small(settings)).iterate().scalars
+    phases = [scalars[f"Perf/{name}_time"] for name in ("collection", "world_model", "policy", "critic")]
+    assert min(phases) > 0.0
+    assert sum(phases) <= 1.0 / scalars["Perf/iterations_per_s"]
+
+
+def test_weights_that_a_curriculum_changes_act_in_updates(cart_cfg, settings):
+    runner = make(cart_cfg, small(settings))
+    runner.iterate()
+    task, manager = runner.task, runner.env.reward_manager
+    inputs, forgotten = runner.policy_update.draw(), []
+    runner.policy_update.forget = lambda: forgotten.append(True)
+    before = runner.policy_update.imagine(inputs, runner._context).reward
+    manager.weights = {"track": 2.0 * manager.weights["track"]}
+    assert not task.refresh()
+    torch.testing.assert_close(runner.policy_update.imagine(inputs, runner._context).reward, 2.0 * before)
+    manager.weights = {"track": 0.0}
+    runner.iterate()
+    assert not forgotten and not runner.policy_update.imagine(inputs, runner._context).reward.any()
+    runner.env.observation_manager.get_term_cfg("policy/joint_pos").scale = 3.0
+    runner.iterate()
+    assert forgotten == [True], "other settings are constants of a graph"
+
+
+def test_rewards_of_events_are_predicted(cart_cfg, settings):
+    """A cost of the right half: the model learns how likely it is, and imagination pays for it."""
+    env_cfg = cart_cfg(16)
+    env_cfg.rewards["right"] = RewardTermCfg(func=_is_right, weight=-30.0)
+    cfg = small(settings, warmup_updates=300, predicted_rewards=("right",))
+    cfg.world_model.event_weight, cfg.world_model.learning_rate = 10.0, 1e-2
+    runner = SuperMimicRunner(env_cfg.build("cpu"), cfg)
+    runner.iterate()
+    batch = runner._held_out_batch
+    runner.replay.draw_steps(batch)
+    state = runner.fit.states(batch.values, "start", batch.env_ids).map(lambda part: part[0])
+    context = runner._context[batch.env_ids]
+    following, logits = runner.fit.model(state, batch.values["targets"][0], context)
+    right = following.joint_pos[:, :1] > 0.0
+    assert logits[right].mean() > 1.0 and logits[~right].mean() < -1.0
+    rollout = runner.policy_update.imagine(runner.policy_update.draw(), runner._context)
+    assert rollout.reward.min() < -0.4 and rollout.reward.requires_grad
+
+
 def test_noise_of_observations_is_measured(cart_cfg, settings):
     runner = make(cart_cfg, small(settings))
     expected = [0, 0, 0.01 / 3**0.5, 0.01 / 3**0.5, 0, 0, 0]
@@ -210,6 +263,10 @@ def test_an_action_that_becomes_something_else_than_it_says_is_noticed(cart_cfg,
     term.processed_for = lambda env, actions: 90.0 * actions
     with pytest.raises(LabError, match="'cart_effort'.*processed_for"):
         runner.iterate()
+
+
+def _is_right(env) -> torch.Tensor:
+    return (env.scene["robot"].data.joint_pos[:, 0] > 0.0).float()
 
 
 def _effort(env) -> torch.Tensor:
