@@ -210,7 +210,7 @@ def _rewards() -> dict[str, RewardTermCfg | None]:
         "joint_limits": RewardTermCfg(func=mdp.joint_pos_limits, weight=-10.0),
         "self_collision": RewardTermCfg(
             func=rewards.self_collision,
-            weight=-10.0,
+            weight=-10.0 * 4,  # 10 for each physics step of a step
             params={"sensor_cfg": mdp.SceneSensorCfg("self_contact"), "threshold": 10.0},
         ),
     }

@@ -84,7 +84,7 @@ def body_ang_vel_exp(
 
 @declare(capturable=True)
 def self_collision(env: Env, sensor_cfg: SceneSensorCfg, threshold: NonNegative) -> torch.Tensor:
-    """In how many physics steps of the sensor's history bodies of the robot push each other with more than
+    """In which share of the physics steps of the sensor's history bodies of the robot push each other with more than
     ``threshold`` [N], a cost.
 
     The first of the sensor's ``filter_entities`` is the robot itself. A model that predicts touches takes its place in
@@ -92,7 +92,7 @@ def self_collision(env: Env, sensor_cfg: SceneSensorCfg, threshold: NonNegative)
     """
     forces = touches_of_itself(env, sensor_cfg).force_matrix_w_history
     assert forces is not None
-    return (forces[:, :, :, 0].square().sum(dim=-1) > threshold**2).any(dim=2).sum(dim=1).float()
+    return (forces[:, :, :, 0].square().sum(dim=-1) > threshold**2).any(dim=2).float().mean(dim=1)
 
 
 def touches_of_itself(env: Env, sensor_cfg: SceneSensorCfg) -> ContactSensorData:

@@ -134,7 +134,7 @@ def self_collision(history: wp.array4d[wp.vec3], threshold: wp.float32, out: wp.
             if squared(history[env, age, body, 0]) > threshold * threshold:
                 touched = 1.0
         total += touched
-    out[env] = total
+    out[env] = total / wp.float32(history.shape[1])
 
 
 # Terminations -----------------------------------------------------------------------------------------------------

@@ -349,7 +349,7 @@ def test_touches_of_every_physics_step_count(env):
     history[1, 3, 5, 0, 2] = 11.0
     history[2, 1:3, 7:9, 0, 0] = -20.0
     history[3, :, 4, 0] = 5.0  # below the threshold
-    assert rewards.self_collision(env, **params).tolist() == [0.0, 1.0, 2.0] + [0.0] * (N - 3)
+    assert rewards.self_collision(env, **params).tolist() == [0.0, 0.25, 0.5] + [0.0] * (N - 3)
     history.copy_(kept)
 
 
