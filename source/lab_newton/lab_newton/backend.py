@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import newton
@@ -14,16 +13,17 @@ import torch
 import warp as wp
 
 from lab_core.capability import CAPABLE
-from lab_core.errors import ConfigError, LabError, unknown_name_message
+from lab_core.errors import ConfigError, unknown_name_message
 from lab_core.kinematics import JointKind, KinematicTree
 from lab_core.names import UnknownNameError
-from lab_core.physics import CapacityError, Fingerprint, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
+from lab_core.physics import Fingerprint, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
 from lab_core.scene import CameraCfg, SceneCfg
 from lab_core.seeding import make_generator
 from lab_core.state import StateRoot
 from lab_newton import mask_kernels
 from lab_newton.actuators import EntityActuators
 from lab_newton.arrays import present
+from lab_newton.body_poses import BodyPoses
 from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
 from lab_newton.config import NewtonCfg
 from lab_newton.contact_set import share_contact_set
@@ -31,20 +31,21 @@ from lab_newton.fingerprint import describe_model
 from lab_newton.kinematics import joint_kinds, kinematic_tree
 from lab_newton.model import build_model
 from lab_newton.nerd.wrenches.robot import RobotProperties
+from lab_newton.property_notices import PropertyNotices
 from lab_newton.robot_files import FileReport, ImportedFile, report_file
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
-from lab_newton.state import NewtonEntity, health_kernels, make_entity
+from lab_newton.state import NewtonEntity, make_entity
 from lab_newton.state.traces import SubstepTraces
 from lab_newton.state.wrench import ExternalWrench
 from lab_newton.terrain import Ground
 from lab_newton.viewer.onlookers import Onlookers
-from lab_warp import CaptureContext, CapturedStage, WarpRng, captured
+from lab_newton.viewer.shown_state import ShownState
+from lab_newton.world_health import WorldHealth
+from lab_warp import CaptureContext, WarpRng, captured
 from lab_warp.progress import Progress, quiet_warp
 
 if TYPE_CHECKING:
     from lab_newton.viewer.browser import BrowserViewer
-
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 class NewtonBackend(StateRoot, PhysicsBackend):
@@ -80,12 +81,9 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._entities: dict[str, NewtonEntity] = {
             name: make_entity(entity, name, num_envs, self._device) for name, entity in scene.entities.items()
         }
-        self._notices: dict[str, CapturedStage] = {}
+        self._notices = PropertyNotices(self._entities, lambda: self.solver, self._capture_context)
         self._sensors: dict[str, Sensor] = {}
-        with wp.ScopedDevice(self._device):
-            self._world_mask = wp.zeros(num_envs + 1, dtype=wp.bool)
-            self._non_finite_count = wp.zeros(1, dtype=wp.int32)
-            self._ignored_wrenches = wp.zeros(num_envs, dtype=wp.bool)
+        self._health = WorldHealth(num_envs, cfg.max_velocity, self._device)
         self._traces = SubstepTraces(self._entities, self.sensors, num_envs, self._device)
         with quiet_warp(), Progress("Compiling physics kernels (first run only)") as progress:
             self._rng = WarpRng(num_envs, self._device)
@@ -118,9 +116,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         return deepcopy(self._fingerprint)
 
     def kinematic_tree(self, entity: str) -> KinematicTree:
-        if entity not in self._entities:
-            raise UnknownNameError(unknown_name_message("entity", entity, self._entities))
-        return kinematic_tree(self._model, self._entities[entity])
+        return kinematic_tree(self._model, self._entity(entity))
 
     def joint_kinds(self, entity: str) -> tuple[JointKind, ...]:
         """Returns whether each joint of ``entity`` is a hinge or a slide, in the order of its data."""
@@ -139,9 +135,12 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             ConfigError: its joints have what does not follow from motion, such as dry friction.
             UnknownNameError: there is no such entity.
         """
-        if entity not in self._entities:
-            raise UnknownNameError(unknown_name_message("entity", entity, self._entities))
-        return RobotProperties.from_model(self._model, self._entities[entity])
+        return RobotProperties.from_model(self._model, self._entity(entity))
+
+    def _entity(self, name: str) -> NewtonEntity:
+        if name not in self._entities:
+            raise UnknownNameError(unknown_name_message("entity", name, self._entities))
+        return self._entities[name]
 
     def step(self, substeps: int) -> None:
         self._step(substeps)
@@ -174,7 +173,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         looks_early = any(sensor.reads_bodies_early for sensor in self._sensors.values())
         contact_set = self.solver.contact_set
         if self.solver.reads_bodies or looks_at_once or looks_early or contact_set is not None:
-            self._refresh_bodies(self._written)
+            self._poses.refresh(self._written, self._state)
         self.solver.take_over(self._state, self._written)
         for entity in entities:
             entity.write_targets(self._control, self._non_finite)
@@ -182,7 +181,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             if self.solver.feels_wrenches:
                 wrench.write(self._state)
             else:
-                wrench.find(self._ignored_wrenches)
+                wrench.find(self._health.ignored_wrenches)
         self._traces.begin(substeps)
         for substep in range(substeps):
             present(self._control.joint_f).zero_()
@@ -223,25 +222,17 @@ class NewtonBackend(StateRoot, PhysicsBackend):
 
     def _restore_non_finite(self) -> None:
         """Puts worlds that went non-finite, or too fast, to their default state before anything can read them."""
-        limit = _LARGEST_FLOAT if self._cfg.max_velocity is None else self._cfg.max_velocity
-        rows = [self._per_world(getattr(self._state, name)) for name in ("joint_q", "joint_qd", "body_q", "body_qd")]
-        wp.launch(
-            health_kernels.find_non_finite,
-            dim=(self.num_envs, max(row.shape[1] for row in rows)),
-            inputs=[*rows, limit],
-            outputs=[self._non_finite],
-            device=self._device,
-        )
+        self._health.find(self._state, self._non_finite)
         for entity in self._entities.values():
             entity.restore_default(self._non_finite, self._env_origins, self._state)
-        self._refresh_bodies(self._non_finite, count=self._non_finite_count)
+        self._poses.refresh(self._non_finite, self._state, self._health.count)
         self._forget(self._non_finite)
         self.solver.take_over(self._state, self._non_finite)
 
     @captured
     def _forward(self) -> None:
         self._write_state(self._written)
-        self._refresh_bodies(self._written)
+        self._poses.refresh(self._written, self._state)
         self.solver.take_over(self._state, self._written)
         for entity in self._entities.values():
             entity.read_state(self._model, self._state, self._written, mask=self._written)
@@ -253,58 +244,25 @@ class NewtonBackend(StateRoot, PhysicsBackend):
 
     @captured
     def _reset(self) -> None:
-        self._spread_mask(self._reset_mask)
+        self._poses.choose(self._reset_mask)
         self._forget(self._reset_mask)
         for sensor in self._sensors.values():
             sensor.clear(self._reset_mask)
 
-    def _write_state(self, mask: wp.array, state: newton.State | None = None) -> None:
+    def _write_state(self, mask: wp.array) -> None:
         for entity in self._entities.values():
-            entity.write_state(mask, state or self._state)
-
-    def _refresh_bodies(self, mask: wp.array, count: wp.array | None = None, state: newton.State | None = None) -> None:
-        """Moves the bodies of the worlds of ``mask`` to where their joint positions put them."""
-        self._spread_mask(mask, count)
-        state = state or self._state
-        newton.eval_fk(
-            self._model, present(state.joint_q), present(state.joint_qd), state, mask=self._articulation_mask
-        )
-
-    def _state_to_show(self) -> newton.State:
-        """The present state; where some of it was authored and not taken over yet, a copy that has done so: a picture
-        shows what was written, and changes nothing."""
-        if not self.written.any():
-            return self._state
-        if self._shown is None:
-            self._shown = self._model.state()
-        for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
-            wp.copy(getattr(self._shown, name), getattr(self._state, name))
-        self._write_state(self._written, self._shown)
-        self._refresh_bodies(self._written, state=self._shown)
-        return self._shown
+            entity.write_state(mask, self._state)
 
     def _clear_flags(self, flags: wp.array) -> None:
         wp.launch(mask_kernels.clear_flags, dim=self.num_envs, outputs=[flags], device=self._device)
 
-    def _spread_mask(self, mask: wp.array, count: wp.array | None = None) -> None:
-        wp.launch(
-            mask_kernels.spread_mask,
-            dim=self.num_envs,
-            inputs=[mask, self._model.articulation_count // self.num_envs],
-            outputs=[self._world_mask, self._articulation_mask, count],
-            device=self._device,
-        )
-
     def _forget(self, mask: wp.array) -> None:
-        """Clears what outlives a reset of the state, after :meth:`_spread_mask` of the same ``mask``."""
-        self.solver.reset(self._state, self._world_mask)
+        """Clears what outlives a reset of the state, after :meth:`BodyPoses.choose` of the same ``mask``."""
+        self.solver.reset(self._state, self._poses.world_mask)
         for actuators in self._actuators.values():
             actuators.reset(mask, self._rng.state)
         for wrench in self._wrenches:
             wrench.clear(mask)
-
-    def _per_world(self, array: wp.array) -> wp.array:
-        return array.reshape((self.num_envs, array.shape[0] // self.num_envs))
 
     def trace(self, owner: str, field: str, substeps: int) -> torch.Tensor:
         if self._traces.request(owner, field, substeps):
@@ -315,20 +273,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._rng.seed(make_generator(seed, stream="physics").initial_seed())
 
     def notify(self, entity: str, *properties: str) -> None:
-        known = self._entities[entity].properties
-        flags = known.flags(properties)
-        refused = [name for name in properties if known.flags([name]) & ~self.solver.changeable]
-        if refused:
-            raise LabError(f"The solver, {self.solver.name}, cannot change {', '.join(refused)} of a built model.")
-        if entity not in self._notices:
-            self._notices[entity] = CapturedStage(
-                partial(self._notify, entity), self.capture_context, name=f"notify {entity}", max_captures=16
-            )
-        self._notices[entity](flags)
-
-    def _notify(self, entity: str, flags: int) -> None:
-        self._entities[entity].properties.write(flags)
-        self.solver.notify(flags)
+        self._notices.tell(entity, properties)
 
     def _rebuild(self) -> None:
         self.close()
@@ -336,28 +281,22 @@ class NewtonBackend(StateRoot, PhysicsBackend):
 
     def _build(self) -> None:
         self._model = build_model(
-            self._scene,
-            self._entities,
-            self._cfg.gravity,
-            self.num_envs,
-            self._device,
-            self._ground,
-            self._prepare,
+            self._scene, self._entities, self._cfg.gravity, self.num_envs, self._device, self._ground, self._prepare
         )
         self.entities.update({name: entity.data for name, entity in self._entities.items()})
         # Before the solver, which may change the model.
         self._fingerprint = describe_model(self._model, self._entities, self._cfg, self._scene)
         with wp.ScopedDevice(self._device):
-            self._articulation_mask = wp.zeros(self._model.articulation_count, dtype=wp.bool)
             self.solver = self._cfg.solver.build(self._model, self._cfg, self._scene)
             self.solver.check_physics(self._fingerprint)
         self._check_files()
         with wp.ScopedDevice(self._device):
             self._state = self._model.state()
             self._control = self._model.control()
-        self._shown: newton.State | None = None
+        self._poses = BodyPoses(self._model, self.num_envs)
+        shown = ShownState(self._model, self._state, self._entities, self._poses, self.written)
         self._onlookers = Onlookers(
-            self._model, self._state_to_show, self._entities, self.env_origins, self.ghosts, self.marker_sources
+            self._model, shown, self._entities, self.env_origins, self.ghosts, self.marker_sources
         )
         for entity in self._entities.values():
             entity.bind(self._model, self._env_origins, self._state)
@@ -374,7 +313,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             wrench.clear(everywhere)
         self._bind_sensors()
         self.non_finite.zero_()
-        self._non_finite_count.zero_()
+        self._health.count.zero_()
         self.written.fill_(True)
         self._forward()
 
@@ -441,37 +380,13 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             "random_state": wp.to_torch(self._rng.state.view(wp.int32)),
             "written": self.written,
             "non_finite": self.non_finite,
-            "non_finite_count": wp.to_torch(self._non_finite_count),
+            "non_finite_count": wp.to_torch(self._health.count),
             "entities": {name: data.tensors() for name, data in self.entities.items()},
             "sensors": self.sensors,
         }.items()
 
     def health(self) -> HealthReport:
-        report = HealthReport(int(self._non_finite_count.numpy()[0]), self._overflows())
-        self._non_finite_count.zero_()
-        self._refuse_ignored_wrenches()
-        if self.solver.strict_capacity and report.overflows:
-            raise CapacityError(
-                "Solver buffers were too small, contacts or constraints were lost: "
-                + "; ".join(f"{buffer}: {text}" for buffer, text in report.overflows.items())
-                + "."
-            )
-        return report
-
-    def _overflows(self) -> dict[str, str]:
-        found = self.solver.overflows()
-        return found if self.solver.contact_set is None else found | self.solver.contact_set.overflows()
-
-    def _refuse_ignored_wrenches(self) -> None:
-        if self.solver.feels_wrenches:
-            return
-        pushed = np.nonzero(self._ignored_wrenches.numpy())[0]
-        self._ignored_wrenches.zero_()
-        if pushed.size:
-            raise LabError(
-                f"body_wrench_w was written in {pushed.size} of {self.num_envs} environments, first in {pushed[0]}. "
-                f"The solver, {self.solver.name}, feels no forces on bodies."
-            )
+        return self._health.report(self.solver)
 
     def render(self, camera: CameraCfg) -> np.ndarray:
         return self._onlookers.render(camera)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
@@ -20,14 +18,15 @@ from lab_core.config import check_complete, check_kinds
 from lab_core.envs.built_from import built_from, constants_kept
 from lab_core.envs.episode_log import EpisodeLog
 from lab_core.envs.first_steps import FirstSteps
+from lab_core.envs.latest_step import LatestStep
 from lab_core.envs.observations import Observations, copy_observations, write_observations
 from lab_core.envs.rl_env_cfg import RLEnvCfg, check_timing
+from lab_core.envs.staged_env import StagedEnv
 from lab_core.envs.stages import STEP, MarkStage, run_stages
 from lab_core.errors import LabError
 from lab_core.managers import EventManager
-from lab_core.masks import EnvSelection, masked_copy_, resolve_mask
+from lab_core.masks import EnvSelection, resolve_mask
 from lab_core.physics import HealthReport, PhysicsBackend
-from lab_core.read_only import ReadOnlyDict
 from lab_core.recorder import RecorderHooks, RecorderManager
 from lab_core.registry import backend_class
 from lab_core.scene import Scene
@@ -35,26 +34,7 @@ from lab_core.seeding import make_generator, seed_everything
 from lab_core.state import StateRoot, lasting_tensors
 
 
-@dataclass
-class LatestStep:
-    """What the stages of a step hand on, and its caller is given; every step writes it anew, so it is no state."""
-
-    actions: torch.Tensor = field(default_factory=lambda: torch.zeros(0))
-    """(N, A) that was handed over."""
-    reset_ids: torch.Tensor | None = None
-    """Indices of the environments that are reset, once somebody asked for them."""
-    observations: Observations = field(default_factory=dict)
-    final_obs: Observations = field(default_factory=dict)
-    extras: dict[str, Any] = field(default_factory=lambda: {"log": {}})
-
-
-_HOW_TO_LOG = (
-    "env.extras is what the latest step returned, and what a term writes into it would be lost. To log a value, return "
-    "it from a metric (cfg.metrics), a curriculum term (cfg.curriculum) or, in a direct environment, _reset_buffers."
-)
-
-
-class RLEnv(VectorEnv, StateRoot, ABC):
+class RLEnv(StagedEnv, VectorEnv, StateRoot):
     """N environments that are stepped and reset together, with same-step autoreset.
 
     Everything that selects environments is a bool mask (N,). Buffers keep their addresses; what :meth:`step` and
@@ -130,6 +110,10 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         if self.cfg.recorder is not None:
             self.set_recorder(RecorderManager(self.cfg.recorder, self))
 
+    def _load_event_manager(self) -> None:
+        """Creates the event manager, which exists before all others."""
+        self.event_manager = EventManager(self.cfg.events, self)
+
     @property
     def recorder_manager(self) -> RecorderHooks:
         """What records this environment; see :meth:`set_recorder`."""
@@ -154,28 +138,9 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         """Another recorder has come in place of ``replaced``, or this one changed what its hooks do."""
 
     @property
-    def step_count(self) -> int:
-        """Steps that the environment has made since it was built."""
-        return self._step_count
-
-    @step_count.setter
-    def step_count(self, count: int) -> None:
-        self._step_count = count
-
-    @property
-    def episode_length_buf(self) -> torch.Tensor:
-        """(N,) int64 steps since the last reset. Assigning copies into the buffer, whose address graphs hold."""
-        return self._episode_length
-
-    @episode_length_buf.setter
-    def episode_length_buf(self, value: torch.Tensor) -> None:
-        self._episode_length.copy_(value)
-
-    @property
     def extras(self) -> Mapping[str, Any]:
         """What the latest step or reset returned beside observations, rewards and ends; writing into it is refused."""
-        extras = self._latest.extras
-        return ReadOnlyDict({**extras, "log": ReadOnlyDict(extras["log"], _HOW_TO_LOG)}, _HOW_TO_LOG)
+        return self._latest.read_only_extras()
 
     @property
     def final_obs_buf(self) -> Observations:
@@ -309,24 +274,6 @@ class RLEnv(VectorEnv, StateRoot, ABC):
         self._latest.extras = {"log": self.log.values()}
         return self.get_observations(), self._latest.extras
 
-    def _reset_envs(self, state: Mapping[str, Any] | None = None, is_relative: bool = False) -> None:
-        """Resets the environments of ``reset_mask``. Managers come after the state, drawn or given: terms that measure
-        changes begin where the episode does."""
-        mask = self.reset_mask
-        self._compute_curriculum(mask)
-        self.scene.reset(mask)
-        self._draw_state(mask)
-        if state is not None:
-            self.scene.set_state(state, mask, is_relative)
-        self.log.update(self._reset_managers(mask), mask.any())
-        masked_copy_(self.episode_length_buf, 0, mask)
-        self.physics.forward()
-        self._refresh_commands(mask)
-
-    def _announce_reset(self, mask: torch.Tensor) -> None:
-        self.reset_mask.copy_(mask)
-        self._latest.reset_ids = None
-
     def reset_ids(self) -> torch.Tensor:
         """Returns the indices of the environments being reset (int64), derived once per reset.
 
@@ -423,100 +370,6 @@ class RLEnv(VectorEnv, StateRoot, ABC):
             self.recorder_manager.close()
         finally:
             self.physics.close()
-
-    # Stages of a step ----------------------------------------------------------------------------------------------
-
-    def _take_actions(self, actions: torch.Tensor) -> None:
-        """Hands over the action (N, A), before the stages."""
-        self._latest.actions = actions
-
-    def _record(self, hook: str) -> None:
-        """Calls a hook of the recorder."""
-        call = getattr(self._recorder, hook)
-        call(self.reset_mask) if hook in ("record_pre_reset", "record_post_reset") else call()
-
-    def _step_physics(self) -> None:
-        self.physics.step(self.cfg.decimation)
-
-    def _update_terminations(self) -> None:
-        """Counts the step, and decides which environments to reset."""
-        self.episode_length_buf.add_(1)
-        self._step_count += 1
-        self._compute_dones()
-        self._announce_reset(self.reset_buf)
-
-    def _observe_end(self) -> None:
-        """Observes the end of the step, into ``final_obs_buf``."""
-        self._latest.final_obs = self._compute_observations(update_history=False)
-
-    def _reset_done(self) -> None:
-        """Resets the environments whose episodes ended."""
-        self._reset_envs()
-
-    def _observe(self) -> None:
-        """Observes the state that the next action acts on, into ``obs_buf``."""
-        self._latest.observations = self._compute_observations(update_history=True)
-        write_observations(self._observations, self._latest.observations)
-
-    # What kinds of environments add --------------------------------------------------------------------------------
-
-    def _prepare(self) -> None:
-        """Creates what managers need, when scene and buffers exist and no manager does."""
-
-    def _load_event_manager(self) -> None:
-        """Creates the event manager, which exists before all others."""
-        self.event_manager = EventManager(self.cfg.events, self)
-
-    @abstractmethod
-    def _load_managers(self) -> None:
-        """Creates managers and spaces."""
-
-    @abstractmethod
-    def _process_actions(self) -> None:
-        """Checks and stores the action that was handed over."""
-
-    @abstractmethod
-    def _raise_for_invalid_actions(self) -> None:
-        """Raises :class:`ActionError` if an action since the last call was not finite."""
-
-    @abstractmethod
-    def _apply_actions(self) -> None:
-        """Writes joint targets."""
-
-    @abstractmethod
-    def _compute_dones(self) -> None:
-        """Fills ``reset_terminated``, ``reset_time_outs`` and ``reset_buf`` (their union)."""
-
-    @abstractmethod
-    def _compute_reward(self) -> None:
-        """Fills ``reward_buf``."""
-
-    @abstractmethod
-    def _compute_observations(self, update_history: bool | torch.Tensor) -> Observations:
-        """Returns owned observations; delays and histories advance everywhere, nowhere, or where a mask says so."""
-
-    def _compute_curriculum(self, mask: torch.Tensor) -> None:
-        """Adapts the difficulty before the environments of ``mask`` are reset."""
-
-    def _draw_state(self, mask: torch.Tensor) -> None:
-        """Writes a start state into the environments of ``mask``, which hold the default state."""
-        self.event_manager.apply("reset", mask=mask, step_count=self.step_count)
-
-    def _compute_commands(self) -> None:
-        """Moves commands on, before the reset."""
-
-    def _apply_interval_events(self) -> None:
-        """Applies the events that are due, before the reset."""
-        if self.event_manager.has_mode("interval"):
-            self.event_manager.apply("interval", dt=self.step_dt)
-            self.physics.forward()
-
-    def _refresh_commands(self, mask: torch.Tensor) -> None:
-        """Adapts the commands of ``mask`` to the state after a reset."""
-
-    def _reset_managers(self, mask: torch.Tensor) -> dict[str, torch.Tensor | float]:
-        """Resets managers, in the state that the episode starts from, and returns what they log."""
-        return self.event_manager.reset(mask) | self.recorder_manager.reset(mask)
 
     def _set_spaces(self, num_actions: int, observations: dict[str, Any]) -> None:
         """Declares gymnasium spaces from the action width and the shapes of the observation groups.

@@ -26,10 +26,11 @@ from lab_rl.runs.training import train
 AGENT = {"num_steps_per_env": 4, "save_interval": 100, "actor_hidden_dims": (8,), "critic_hidden_dims": (8,)}
 
 
-def make_cfg(iterations: int = 3, task: str = "Task", num_envs: int = 4, **agent) -> RunCfg:
+def make_cfg(iterations: int = 3, task: str = "Task", num_envs: int = 4, frontend: str = "torch", **agent) -> RunCfg:
     return RunCfg(
         task=task,
         device="cpu",
+        frontend=frontend,
         env=analytic_cartpole_env_cfg(num_envs=num_envs, episode_length_s=0.1),
         agent=PPOCfg(max_iterations=iterations, **AGENT | agent),
     )
@@ -83,14 +84,15 @@ def test_seed_decides(tmp_path):
     assert not torch.equal(*files)
 
 
-def test_resumed_run_equals_an_uninterrupted_one(tmp_path):
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_resumed_run_equals_an_uninterrupted_one(frontend, tmp_path):
     whole, parts = RunFolder.create(tmp_path), RunFolder.create(tmp_path)
-    train(make_cfg(iterations=20), whole, console=quiet())
-    train(make_cfg(iterations=10), parts, console=quiet())
+    train(make_cfg(iterations=20, frontend=frontend), whole, console=quiet())
+    train(make_cfg(iterations=10, frontend=frontend), parts, console=quiet())
     first_part = parts.checkpoint(10).read_bytes()
     torch.manual_seed(99)
     np.random.seed(99)
-    train(make_cfg(iterations=20), parts, console=quiet(), checkpoint=parts.checkpoint(10))
+    train(make_cfg(iterations=20, frontend=frontend), parts, console=quiet(), checkpoint=parts.checkpoint(10))
     assert parts.checkpoint(20).read_bytes() == whole.checkpoint(20).read_bytes()
     assert parts.checkpoint(10).read_bytes() == first_part
     assert [row["iteration"] for row in read_progress(parts.progress)] == list(range(1, 21))
