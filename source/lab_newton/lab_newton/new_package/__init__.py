@@ -1,0 +1,1 @@
+"""Packages for robots of others: a task that trains, written from templates."""
