@@ -43,6 +43,7 @@ class PhaseClock:
 
 def _between(start: float | torch.cuda.Event, end: float | torch.cuda.Event) -> float:
     if isinstance(start, torch.cuda.Event):
+        assert isinstance(end, torch.cuda.Event)
         return start.elapsed_time(end) * 1e-3
     assert not isinstance(end, torch.cuda.Event)
     return end - start

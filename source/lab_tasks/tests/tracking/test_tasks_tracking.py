@@ -134,6 +134,7 @@ def test_observations_do_not_depend_on_place_and_heading(env):
     target.body_pos.copy_(quat_apply(turns, target.body_pos) + shift)
     target.body_quat.copy_(quat_mul(turns, target.body_quat))
     torch.testing.assert_close(observed(), first, atol=1e-5, rtol=1e-5)
+    env.reset()
 
 
 def test_imagined_values_are_those_of_the_managers(env):
