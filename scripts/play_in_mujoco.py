@@ -90,6 +90,11 @@ class Controller:
         """Begins an episode: nothing was seen or done before, and the targets hold the default pose."""
         self.action = np.zeros(self.lab["output"]["width"], dtype=np.float32)
         """The latest one of the policy (A,)."""
+        self.memory = {
+            part["input"]: np.zeros((part["layers"], 1, part["width"]), dtype=np.float32)
+            for part in self.lab.get("memory", [])
+        }
+        """What the policy remembers from step to step."""
         nothing = np.zeros(len(self.joint_names))
         self.targets = {"position": self.default_pos.copy(), "velocity": nothing, "effort": nothing.copy()}
         for term in self.terms:
@@ -102,7 +107,9 @@ class Controller:
             term.take(OBSERVATIONS[term.cfg["function"]](self, sensed, term.cfg))
             groups.setdefault(term.cfg["group"], []).append(term)
         observation = np.concatenate([_joined(terms) for terms in groups.values()]).astype(np.float32)
-        self.action = np.asarray(self.session.run(["actions"], {"obs": observation[None]})[0])[0]
+        remembered = [part["output"] for part in self.lab.get("memory", [])]
+        actions, *memory = self.session.run(["actions", *remembered], {"obs": observation[None], **self.memory})
+        self.action, self.memory = np.asarray(actions)[0], dict(zip(self.memory, memory, strict=True))
         kind, relative = ACTIONS[self.action_cfg["class"]]
         target = np.clip(self.scale * self.action + self.offset, *self.clip)
         self.targets[kind][self.driven] = target + (sensed.joint_pos[self.driven] if relative else 0.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from lab_core.agents.base import AgentCfg
+from lab_core.agents.extensions import CuriosityCfg, RecurrentCfg, SymmetryCfg
 
 
 @dataclass(kw_only=True)
@@ -37,6 +38,8 @@ class PPOCfg(AgentCfg):
     """Widths of the value network's hidden layers."""
     activation: str = "elu"
     """Between the layers of both networks."""
+    recurrent: RecurrentCfg | None = None
+    """Memory of both networks; ``--agent.recurrent.type gru`` gives them one."""
     init_std: float = 1.0
     """Initial standard deviation of the actions."""
 
@@ -64,6 +67,10 @@ class PPOCfg(AgentCfg):
     """Hold the change of values in an update within ``clip_param``."""
     max_grad_norm: float = 1.0
     """Longer gradients are scaled down to this norm."""
+    curiosity: CuriosityCfg | None = None
+    """A reward for states that are new; ``--agent.curiosity.weight 0.5`` switches it on."""
+    symmetry: SymmetryCfg | None = None
+    """Mirrored steps to learn from; ``--agent.symmetry.function module:name`` switches it on."""
     precision: Literal["fp32", "tf32"] = "fp32"
     """Of the products of matrices where it is :attr:`captured` on a GPU: tf32 rounds their factors to 10 bits."""
     captured: bool = False

@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import itertools
 import textwrap
 import typing
 import warnings
@@ -46,7 +47,8 @@ def parse(default_args: Args, argv: Sequence[str], prog: str, description: str) 
 
     Every field of every nested config has an option, in ``-`` or ``_`` spelling: ``--env.scene.num-envs 64``,
     ``--env.rewards.alive.weight 2.0``, ``--env.scene.gravity 0 0 -1.6``, ``--env.terrain.parts.0.size 8``. ``None``
-    switches off a term or another optional part: ``--env.rewards.alive None``. What has no simple declared type
+    switches off a term or another optional part: ``--env.rewards.alive None``; an option of a part that is ``None``
+    switches it on with its defaults: ``--agent.recurrent.type gru``. What has no simple declared type
     (functions, parts that are ``None``), and entries of ``params``, are read as YAML, functions and classes as
     ``module:name``.
 
@@ -54,6 +56,9 @@ def parse(default_args: Args, argv: Sequence[str], prog: str, description: str) 
     prints all of them and ends it with 0.
     """
     args, argv = _switch_off_parts(copy.deepcopy(default_args), list(argv))
+    for argument in argv:
+        if argument.startswith("--") and "." in argument:
+            _switch_on(args, argument.partition("=")[0])
     registry = ConstructorRegistry()
     registry.struct_rule(_Options().of)
     with warnings.catch_warnings():
@@ -99,6 +104,30 @@ def _switch_off(args: Any, option: str) -> bool:
     else:
         typing.cast(Any, container)[key] = None
     return True
+
+
+def _switch_on(args: Any, option: str) -> None:
+    """Makes the part that is None and that ``option`` names a field of, if it can be of one kind only."""
+    value, declared = args, Any
+    for name, following in itertools.pairwise(option.removeprefix("--").replace("-", "_").split(".")):
+        keys = {str(key).replace("-", "_"): key for key in _entries(value)}
+        if name not in keys:
+            return
+        container, key = value, keys[name]
+        declared = entry_type(container, declared, key)
+        value = _entries(container)[key]
+        kinds = [kind for kind in options(declared) if kind is not type(None)]
+        if (
+            value is None
+            and len(kinds) == 1
+            and dataclasses.is_dataclass(kinds[0])
+            and is_dataclass_instance(container)
+        ):
+            kind = typing.cast(Any, kinds[0])
+            if following not in field_names(kind):
+                return
+            value = typing.cast(Any, kind)()
+            setattr(container, typing.cast(str, key), value)
 
 
 class _Options:

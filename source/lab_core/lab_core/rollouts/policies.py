@@ -92,6 +92,9 @@ def _unknown(description: str) -> ConfigError:
 class OnnxPolicy:
     """A policy exported to ONNX: input ``obs`` (batch, D), output ``actions`` (batch, A).
 
+    Other inputs, ``<name>_in`` (layers, batch, numbers), are what it remembers: zero where an episode begins, else the
+    output ``<name>_out`` of the step before.
+
     The observation groups that it reads, and their order, come from its metadata under ``lab``; without these it reads
     the group ``policy``.
 
@@ -114,7 +117,11 @@ class OnnxPolicy:
         contract = json.loads(self._session.get_modelmeta().custom_metadata_map.get("lab", "{}"))
         groups = [term["group"] for term in contract.get("observations", [])] or ["policy"]
         self.groups = list(dict.fromkeys(groups))
-        self._device = env.device
+        self._device, self._env = env.device, env
+        self._memory = {
+            part.name.removesuffix("_in"): torch.zeros(part.shape[0], env.num_envs, part.shape[2])
+            for part in self._session.get_inputs()[1:]
+        }
         available = env.obs_buf
         if missing := [group for group in self.groups if not isinstance(available.get(group), torch.Tensor)]:
             raise ConfigError(f"{path} reads the observation groups {missing}; the task has {sorted(available)}.")
@@ -128,7 +135,15 @@ class OnnxPolicy:
 
     def __call__(self, observations: dict[str, Any]) -> torch.Tensor:
         inputs = {"obs": self._join(observations).cpu().numpy()}
-        return torch.as_tensor(self._session.run(["actions"], inputs)[0]).to(self._device)
+        if self._memory:
+            starts = (self._env.episode_length_buf == 0).cpu()
+            for name, part in self._memory.items():
+                part[:, starts] = 0.0
+                inputs[f"{name}_in"] = part.numpy()
+        outputs = self._session.run(["actions", *(f"{name}_out" for name in self._memory)], inputs)
+        actions, *new = [torch.as_tensor(output) for output in outputs]
+        self._memory = dict(zip(self._memory, new, strict=True))
+        return actions.to(self._device)
 
     def _join(self, observations: dict[str, Any]) -> torch.Tensor:
         return torch.cat([observations[group] for group in self.groups], dim=-1)

@@ -135,6 +135,7 @@ def track_params(args: TrainArgs) -> dict[str, Any]:
         ("--env.rewards.track_xy.noise None", lambda args: args.env.rewards["track_xy"].noise, None),
         ("--env.rewards.track_xy.noise.low 0", lambda args: args.env.rewards["track_xy"].noise, UniformNoise(low=0.0)),
         ("--env.rewards.alive.noise {std:\\ 3}", lambda args: args.env.rewards["alive"].noise, Noise(std=3.0)),
+        ("--env.rewards.alive.noise.std 3", lambda args: args.env.rewards["alive"].noise, Noise(std=3.0)),
         (f"--env.rewards.alive.func {__name__}:track", lambda args: args.env.rewards["alive"].func, track),
         ("--env.rewards.alive.params {std:\\ 3}", lambda args: args.env.rewards["alive"].params, {"std": 3}),
         ("--env.ranges.x -2 2", lambda args: args.env.ranges, {"x": (-2.0, 2.0)}),

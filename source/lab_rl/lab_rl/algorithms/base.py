@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -51,11 +52,14 @@ class Policy(ABC):
         env: The environment, reset when the policy was attached.
         groups: Observation groups that the policy reads, concatenated in this order.
         clip_actions: Largest absolute action that it gives; None: any.
+        memory: What it remembers from step to step, by name -> shape for one environment (layers, numbers); empty for
+            most. Policies with a memory override :meth:`forget`.
     """
 
     env: RLEnv
     groups: Sequence[str]
     clip_actions: float | None = None
+    memory: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
     @abstractmethod
     def act(self, observations: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -63,10 +67,19 @@ class Policy(ABC):
 
     @abstractmethod
     def exported(self) -> torch.nn.Module:
-        """Returns a module that maps concatenated observations (N, D) to what :meth:`act` returns, for ONNX."""
+        """Returns a module that maps concatenated observations (N, D) to what :meth:`act` returns, for ONNX.
+
+        With a :attr:`memory`, it also takes each part of it, (layers, N, numbers), and returns the actions and the new
+        parts.
+        """
+
+    def forget(self, mask: torch.Tensor) -> None:
+        """Forgets what it remembers of the environments of ``mask`` (N,) bool, whose episodes begin."""
 
     def __call__(self) -> torch.Tensor:
         """Returns the actions (N, A) for the latest observations of the environment."""
+        if self.memory:
+            self.forget(self.env.episode_length_buf == 0)
         return self.act(self.env.get_observations())
 
 

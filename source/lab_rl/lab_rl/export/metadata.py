@@ -38,6 +38,10 @@ def policy_metadata(policy: Policy, trained: TrainedPolicy) -> dict[str, Any]:
         },
         "timing": contract["timing"],
         "input": {"name": "obs", "width": sum(term["width"] for term in contract["observations"])},
+        "memory": [
+            {"input": f"{name}_in", "output": f"{name}_out", "layers": layers, "width": numbers}
+            for name, (layers, numbers) in policy.memory.items()
+        ],
         "observations": contract["observations"],
         "output": {"name": "actions", "width": width, "clipped_to": policy.clip_actions},
         "actions": contract["actions"],

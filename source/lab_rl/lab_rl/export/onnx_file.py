@@ -32,6 +32,9 @@ class ExportError(LabError, RuntimeError):
 def export_onnx(trained: TrainedPolicy, policy: Policy, path: Path) -> dict[str, Any]:
     """Writes the policy to ``path``: input ``obs`` (batch, D), output ``actions`` (batch, A).
 
+    What a policy with a memory remembers is input and output too, ``h_in`` and ``h_out`` (layers, batch, numbers), and
+    with a long short-term memory ``c_in`` and ``c_out``: zero where an episode begins, else what the step before gave.
+
     The actions are those that the environment receives, with the statistics of the observations and the clip of the
     actions inside. The file's metadata hold one JSON text under ``lab`` (see :mod:`lab_rl.export.metadata`) and the
     keys of mjlab. The finished bytes are run with onnxruntime on random observations and on ones from the environment,
@@ -52,8 +55,11 @@ def export_onnx(trained: TrainedPolicy, policy: Policy, path: Path) -> dict[str,
     check_path(path)
     metadata = policy_metadata(policy, trained)
     width = metadata["input"]["width"]
-    data = _serialise(policy.exported().cpu().eval(), width, metadata)
-    check_onnx(data, *_acts(policy, width))
+    data = _serialise(policy, width, metadata)
+    if policy.memory:
+        check_memory(data, policy, *_play(policy))
+    else:
+        check_onnx(data, *_acts(policy, width))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -80,23 +86,59 @@ def check_onnx(data: bytes, observations: torch.Tensor, actions: torch.Tensor) -
     expected = actions.numpy()
     # Also one by one, as on a robot: the batch size is left open in the file.
     for rows in (slice(None), *(slice(index, index + 1) for index in range(8))):
-        actual = np.asarray(session.run(["actions"], {"obs": observations[rows].numpy()})[0])
-        error = (np.abs(actual - expected[rows]) / np.maximum(1.0, np.abs(expected[rows]))).max()
-        if not error <= TOLERANCE:
-            raise ExportError(f"The exported policy differs from the trained one by {error:.2g} (limit {TOLERANCE}).")
+        _compare(np.asarray(session.run(["actions"], {"obs": observations[rows].numpy()})[0]), expected[rows])
 
 
-def _serialise(network: torch.nn.Module, width: int, metadata: dict[str, Any]) -> bytes:
+def check_memory(
+    data: bytes, policy: Policy, observations: torch.Tensor, starts: torch.Tensor, actions: torch.Tensor
+) -> None:
+    """Runs the ONNX model ``data`` of a policy with a memory over T steps of N environments.
+
+    Args:
+        data: The model.
+        policy: Says what it remembers.
+        observations: (T, N, D).
+        starts: (T, N) bool, where an episode begins.
+        actions: (T, N, A) of the policy.
+
+    Raises:
+        ExportError: its actions are others.
+    """
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    for rows in (slice(None), slice(0, 1)):  # also one alone, as on a robot
+        count = observations[0, rows].shape[0]
+        memory = {name: np.zeros((layers, count, width), "f") for name, (layers, width) in policy.memory.items()}
+        for seen, start, expected in zip(observations, starts, actions, strict=True):
+            for part in memory.values():
+                part[:, start[rows].numpy()] = 0.0
+            inputs = {"obs": seen[rows].numpy(), **{f"{name}_in": part for name, part in memory.items()}}
+            outputs = session.run(["actions", *(f"{name}_out" for name in memory)], inputs)
+            actual, *parts = [np.array(output) for output in outputs]
+            memory = dict(zip(memory, parts, strict=True))
+            _compare(actual, expected[rows].numpy())
+
+
+def _compare(actual: np.ndarray, expected: np.ndarray) -> None:
+    error = (np.abs(actual - expected) / np.maximum(1.0, np.abs(expected))).max()
+    if not error <= TOLERANCE:
+        raise ExportError(f"The exported policy differs from the trained one by {error:.2g} (limit {TOLERANCE}).")
+
+
+def _serialise(policy: Policy, width: int, metadata: dict[str, Any]) -> bytes:
+    batch = torch.export.Dim("batch")
+    memory = [torch.zeros(layers, 2, numbers) for layers, numbers in policy.memory.values()]
     with _quiet():
         program = torch.onnx.export(
-            network,
-            (torch.zeros(2, width),),
+            policy.exported().cpu().eval(),
+            (torch.zeros(2, width), *memory),
             dynamo=True,
             external_data=False,
             opset_version=OPSET,
-            input_names=["obs"],
-            output_names=["actions"],
-            dynamic_shapes=({0: "batch"},),
+            input_names=["obs", *(f"{name}_in" for name in policy.memory)],
+            output_names=["actions", *(f"{name}_out" for name in policy.memory)],
+            dynamic_shapes=({0: batch}, tuple({1: batch} for _ in memory)) if memory else ({0: batch},),
             verbose=False,
         )
     assert program is not None
@@ -123,6 +165,23 @@ def _acts(policy: Policy, width: int, steps: int = 50) -> tuple[torch.Tensor, to
         actions = torch.cat([policy.act(part) for part in parts])
     observations = torch.cat([torch.cat([part[name] for name in groups], dim=1) for part in parts])
     return observations.clone(), actions.clone()
+
+
+def _play(policy: Policy, steps: int = 100) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns what the policy saw (T, N, D), where episodes began (T, N) and what it did (T, N, A) in ``steps`` steps;
+    a third of the environments begins anew in the middle."""
+    env, seen, starts, actions = policy.env, [], [], []
+    with torch.inference_mode():
+        env.reset()
+        for step in range(steps):
+            if step == steps // 2:
+                env.reset(mask=torch.arange(env.num_envs, device=env.device) % 3 == 0)
+            observations = env.get_observations()
+            seen.append(torch.cat([observations[name] for name in policy.groups], dim=1).clone())
+            starts.append(env.episode_length_buf == 0)
+            actions.append(policy().clone())
+            env.step(actions[-1])
+    return torch.stack(seen), torch.stack(starts), torch.stack(actions)
 
 
 @contextmanager

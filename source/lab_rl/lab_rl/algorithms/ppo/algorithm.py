@@ -9,7 +9,7 @@ from lab_core.agents import PPOCfg
 from lab_core.envs import RLEnv
 from lab_rl.algorithms.base import Algorithm, Panel, Policy, Runner
 from lab_rl.algorithms.ppo.environment import RslRlEnv
-from lab_rl.algorithms.ppo.policy import PPOPolicy, build_network
+from lab_rl.algorithms.ppo.policy import PPOPolicy, build_actor
 from lab_rl.algorithms.ppo.runner import PPORunner
 from lab_rl.algorithms.ppo.settings import rsl_rl_cfg
 
@@ -32,6 +32,8 @@ class PPOAlgorithm(Algorithm[PPOCfg]):
         "obs_groups",
         "obs_normalization",
         "init_std",
+        "recurrent",
+        "curiosity",
     )
 
     def check(self, cfg: PPOCfg) -> None:
@@ -42,4 +44,4 @@ class PPOAlgorithm(Algorithm[PPOCfg]):
 
     def load_policy(self, env: RLEnv, cfg: PPOCfg, state: Mapping[str, Any]) -> Policy:
         adapter = RslRlEnv(env, cfg.obs_groups["actor"], cfg.clip_actions)
-        return PPOPolicy(adapter, build_network(adapter, cfg, state["algorithm"]["actor_state_dict"]))
+        return PPOPolicy(adapter, build_actor(adapter, cfg, state["algorithm"]["actor_state_dict"]))

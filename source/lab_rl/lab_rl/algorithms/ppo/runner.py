@@ -21,9 +21,10 @@ from lab_rl.algorithms.clock import IterationClock
 from lab_rl.algorithms.ppo.environment import RslRlEnv
 from lab_rl.algorithms.ppo.finite import NonFiniteError, describe, rollout_tensors
 from lab_rl.algorithms.ppo.plain import plain_because
-from lab_rl.algorithms.ppo.policy import PPOPolicy, build_network
+from lab_rl.algorithms.ppo.policy import PPOPolicy, build_actor
 from lab_rl.algorithms.ppo.rollout import CapturedRollout, RslRlRollout
-from lab_rl.algorithms.ppo.settings import rsl_rl_cfg, rsl_rl_processes
+from lab_rl.algorithms.ppo.settings import groups_read, rsl_rl_cfg, rsl_rl_processes
+from lab_rl.algorithms.ppo.unsaved import restore_unsaved_state, unsaved_state
 from lab_rl.algorithms.ppo.update import LOSSES, PPOUpdate
 from lab_rl.algorithms.statistics import EpisodeStatistics
 from lab_rl.processes import present_processes
@@ -49,14 +50,15 @@ class PPORunner(Runner):
         LabError: The settings do not fit the environment.
     """
 
-    own_state = ("environment", "episodes", "random", "env_steps")
+    own_state = ("environment", "episodes", "random", "env_steps", "unsaved")
 
     def __init__(self, env: RLEnv, cfg: PPOCfg) -> None:
         self._processes = present_processes()
-        settings = rsl_rl_cfg(cfg) | {"multi_gpu": rsl_rl_processes(self._processes)}
+        settings = rsl_rl_cfg(cfg, env.step_dt) | {"multi_gpu": rsl_rl_processes(self._processes)}
         self.cfg = cfg
         self.env = env
-        self.adapter = RslRlEnv(env, [name for groups in cfg.obs_groups.values() for name in groups], cfg.clip_actions)
+        groups = [name for groups in groups_read(cfg).values() for name in groups]
+        self.adapter = RslRlEnv(env, groups, cfg.clip_actions)
         """The environment as rsl-rl sees it."""
         self.groups = self.adapter.groups
         self.device = env.device
@@ -69,6 +71,11 @@ class PPORunner(Runner):
         batch = env.num_envs * cfg.num_steps_per_env
         if batch < cfg.num_mini_batches:
             raise ConfigError(f"{batch} steps per iteration cannot be split into {cfg.num_mini_batches} mini-batches.")
+        if cfg.recurrent is not None and env.num_envs < cfg.num_mini_batches:
+            raise ConfigError(
+                f"Recurrent networks learn from whole rollouts: {env.num_envs} environments cannot be split into "
+                f"{cfg.num_mini_batches} mini-batches."
+            )
         with contextlib.redirect_stdout(io.StringIO()):  # it prints the networks
             self.alg = PPO.construct_algorithm(self.adapter.get_observations(), self.adapter, settings, str(env.device))
         self.alg.train_mode()
@@ -86,7 +93,7 @@ class PPORunner(Runner):
 
     def policy(self) -> PPOPolicy:
         with torch.random.fork_rng():  # what a fresh network draws must not change the run
-            network = build_network(self.adapter, self.cfg, self.alg.get_policy().state_dict())
+            network = build_actor(self.adapter, self.cfg, self.alg.get_policy().state_dict())
         return PPOPolicy(self.adapter, network, self.cfg.obs_groups["actor"])
 
     def describe(self) -> str:
@@ -195,8 +202,10 @@ class PPORunner(Runner):
         algorithm = copy.deepcopy(self.alg.save())
         for group in algorithm["optimizer_state_dict"]["param_groups"]:  # a file is of no device
             group |= {"lr": self.alg.learning_rate, "capturable": False}
+        unsaved = unsaved_state(self.alg)
         return {
             "algorithm": algorithm,
+            **({"unsaved": unsaved} if unsaved else {}),
             "environment": self.env.state_dict(),
             "episodes": self.episodes.state_dict(),
             "random": rng_state(),
@@ -229,6 +238,7 @@ class PPORunner(Runner):
         with torch.inference_mode():
             self.env.load_state_dict(state["environment"])
             self.episodes.load_state_dict(state["episodes"])
+            restore_unsaved_state(self.alg, state.get("unsaved", {}))
         self.env_steps = state["env_steps"]
         set_rng_state(state["random"])
 
