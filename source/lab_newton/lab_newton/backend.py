@@ -92,7 +92,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             compile_modules(modules, self._device, progress)
             progress.show("kernels of this model")
             self._build()
-            load_kernels(lambda: self._advance(1), self._device)
+            load_kernels(lambda: self._advance(1), self._device, progress)
 
     @property
     def capture_context(self) -> CaptureContext:

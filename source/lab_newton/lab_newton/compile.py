@@ -11,9 +11,11 @@ import importlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 
 import warp as wp
 
+from lab_newton.kernel_launches import KernelLaunches
 from lab_warp import skipping_eager_calls
 from lab_warp.progress import Progress
 
@@ -33,19 +35,23 @@ def compile_modules(names: Sequence[str], device: wp.Device, progress: Progress)
     modules = [importlib.import_module(name) for name in names]
     # Warp launches CPU kernels with blocks of one thread; the block size is part of the compiled module.
     block_dim = 1 if device.is_cpu else None
-    progress.show(f"0/{len(modules)} modules")
-    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
-        jobs = [pool.submit(wp.load_module, module, device, block_dim=block_dim) for module in modules]
-        for done, job in enumerate(as_completed(jobs), start=1):
-            job.result()
-            progress.show(f"{done}/{len(jobs)} modules")
+    _run_all([partial(wp.load_module, module, device, block_dim=block_dim) for module in modules], "modules", progress)
 
 
-def load_kernels(function: Callable[[], None], device: wp.Device) -> None:
+def load_kernels(function: Callable[[], None], device: wp.Device, progress: Progress | None = None) -> None:
     """Loads the kernels that ``function`` launches, without running them: captures it and drops the graph.
 
+    Those that are not loaded yet are compiled on all cores before: a first capture only finds out which these are.
     What it calls through ``lab_warp.eager`` or ``lab_warp.capture_torch`` is passed over.
     """
+    launches = KernelLaunches(device)
+    with launches.held_back():
+        _capture(function, device)
+    _run_all(launches.loads(), "kernels of this model", progress)
+    _capture(function, device)
+
+
+def _capture(function: Callable[[], None], device: wp.Device) -> None:
     gc.collect()  # what is finalised during a capture would become part of it
     gc.disable()
     try:
@@ -53,6 +59,16 @@ def load_kernels(function: Callable[[], None], device: wp.Device) -> None:
             function()
     finally:
         gc.enable()
+
+
+def _run_all(jobs: Sequence[Callable[[], object]], what: str, progress: Progress | None) -> None:
+    show = (lambda text: None) if progress is None else progress.show
+    show(f"0/{len(jobs)} {what}")
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        running = [pool.submit(job) for job in jobs]
+        for done, job in enumerate(as_completed(running), start=1):
+            job.result()
+            show(f"{done}/{len(jobs)} {what}")
 
 
 def leave_out_derivatives(names: Sequence[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab_core.cli import (
     EnvironmentOptions,
+    asks_for_help,
     check_counts,
     is_given,
     option_value,
@@ -80,6 +83,10 @@ def main(argv: Sequence[str]) -> int:
     if task is None and resume is None and config is None:
         parse(TrainOptions(), arguments, prog="lab train TASK", description=_description("TASK", "a policy"))
         raise LabError("Which task? Give its id, as in `lab train Lab-Cartpole`; `lab list` shows all.")
+
+    if not asks_for_help(arguments) and os.environ.get("RANK", "0") == "0":
+        # Before libraries are loaded, which takes seconds: nobody shall wonder whether anything happens.
+        print(f"lab train {task or resume or config}: loading", file=sys.stderr, flush=True)
 
     import torch
 
