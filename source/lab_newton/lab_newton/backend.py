@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,8 @@ import torch
 import warp as wp
 
 from lab_core.capability import CAPABLE
-from lab_core.errors import ConfigError, unknown_name_message
+from lab_core.config import check_kinds
+from lab_core.errors import unknown_name_message
 from lab_core.kinematics import JointKind, KinematicTree
 from lab_core.names import UnknownNameError
 from lab_core.physics import Fingerprint, HealthReport, PhysicsBackend, PhysicsCfg, SettableCommand
@@ -62,12 +62,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         super().__init__(cfg, scene, num_envs, device)
         if not isinstance(cfg, NewtonCfg):
             raise TypeError(f"The Newton backend takes a NewtonCfg, got {type(cfg).__name__}.")
-        if cfg.contact_gap is not None and not 0.0 <= cfg.contact_gap < math.inf:
-            raise ConfigError(f"physics.contact_gap must be at least 0 or None, got {cfg.contact_gap}.")
-        if cfg.max_velocity is not None and not cfg.max_velocity > 0.0:
-            raise ConfigError(f"physics.max_velocity must be positive or None, got {cfg.max_velocity}.")
-        self._cfg = cfg
-        self._scene = scene
+        check_kinds(cfg, "physics")
+        self._cfg, self._scene = cfg, scene
         with quiet_warp():
             wp.init()
         self._device = wp.device_from_torch(device)
@@ -165,7 +161,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
 
     def _advance(self, substeps: int) -> None:
         entities = self._entities.values()
-        self._clear_flags(self._non_finite)
+        wp.launch(mask_kernels.clear_flags, dim=self.num_envs, outputs=[self._non_finite], device=self._device)
         # State that was authored since the last forward() must not be lost.
         self._write_state(self._written)
         # Sensors look at bodies before the last solver step, which may be the first.
@@ -240,7 +236,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             sensor.refresh(self._written)
         for actuators in self._actuators.values():
             actuators.refresh()
-        self._clear_flags(self._written)
+        wp.launch(mask_kernels.clear_flags, dim=self.num_envs, outputs=[self._written], device=self._device)
 
     @captured
     def _reset(self) -> None:
@@ -252,9 +248,6 @@ class NewtonBackend(StateRoot, PhysicsBackend):
     def _write_state(self, mask: wp.array) -> None:
         for entity in self._entities.values():
             entity.write_state(mask, self._state)
-
-    def _clear_flags(self, flags: wp.array) -> None:
-        wp.launch(mask_kernels.clear_flags, dim=self.num_envs, outputs=[flags], device=self._device)
 
     def _forget(self, mask: wp.array) -> None:
         """Clears what outlives a reset of the state, after :meth:`BodyPoses.choose` of the same ``mask``."""
@@ -291,8 +284,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             self.solver.check_physics(self._fingerprint)
         self._check_files()
         with wp.ScopedDevice(self._device):
-            self._state = self._model.state()
-            self._control = self._model.control()
+            self._state, self._control = self._model.state(), self._model.control()
         self._poses = BodyPoses(self._model, self.num_envs)
         shown = ShownState(self._model, self._state, self._entities, self._poses, self.written)
         self._onlookers = Onlookers(

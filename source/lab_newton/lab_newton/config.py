@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from lab_core.config import MISSING, resolve_reference
+from lab_core.config import MISSING, NonNegative, Positive, PositiveInt, resolve_reference
 from lab_core.errors import ConfigError
 from lab_core.physics import PhysicsCfg
 from lab_core.scene import SceneCfg
@@ -54,19 +54,19 @@ class MuJoCoSolverCfg(SolverCfg):
     cone: Literal["pyramidal", "elliptic"] = "pyramidal"
     """Friction cone of contacts."""
     jacobian: Literal["auto", "dense", "sparse"] = "auto"
-    impratio: float = 1.0
+    impratio: Positive = 1.0
     """Ratio of frictional to normal constraint impedance."""
-    iterations: int = 100
+    iterations: PositiveInt = 100
     """Most solver iterations per step; it stops earlier once all worlds have converged."""
-    ls_iterations: int = 50
+    ls_iterations: PositiveInt = 50
     """Most line-search iterations per solver iteration."""
-    tolerance: float = 1e-6
+    tolerance: NonNegative = 1e-6
     """Improvement of the scaled cost below which a world has converged."""
     density: float = 0.0
     """Density of what bodies move in [kg/m^3], which drags and lifts them: 1.2 is air, 1000 water."""
     viscosity: float = 0.0
     """Viscosity of what bodies move in [Pa s]: 0.00002 is air, 0.0009 water."""
-    ccd_iterations: int = 35
+    ccd_iterations: PositiveInt = 35
     """Most iterations of convex collision detection."""
     contacts: bool = True
     """False: nothing collides, and the collision kernels are neither compiled nor launched."""
@@ -76,10 +76,10 @@ class MuJoCoSolverCfg(SolverCfg):
 
     MuJoCo Warp takes a mesh for its convex hull, and robots that stumble on its height fields are thrown into the air.
     """
-    njmax: int | None = None
+    njmax: PositiveInt | None = None
     """Constraint rows per world. None: as many as robots need that lie on the ground with all their shapes, at least
     64. Less takes less memory; what is lost is told by a warning in the first steps, and by ``env.health()``."""
-    nconmax: int | None = None
+    nconmax: PositiveInt | None = None
     """Contacts per world; the worlds share one pool. None: as many as robots have that lie on the ground with all their
     shapes, at least 48."""
     strict_capacity: bool = False
@@ -191,12 +191,12 @@ class NewtonCfg(PhysicsCfg):
     terrain: TerrainShape = "mesh"
     """What bodies collide with on generated terrain: exact triangles, or a regular grid of heights, whose walls are
     slopes. The mesh is faster; a leg that gets through a wall of it stays inside for a while."""
-    substeps: int = 1
+    substeps: PositiveInt = 1
     """Solver steps per physics step of duration ``dt``. Actuator efforts are held over them."""
-    contact_gap: float | None = None
+    contact_gap: NonNegative | None = None
     """Distance at which shapes count as contacts [m], between surfaces; nothing pushes before they touch. None: what
     the solver asks for, 0 for MuJoCo Warp and 0.1 for others. Each contact takes a slot."""
-    max_velocity: float | None = 1000.0
+    max_velocity: Positive | None = 1000.0
     """A world in which a joint or a floating root is faster than this [rad/s or m/s] is put back to its default state
     and reported, as if it had gone NaN: its state is finite, but nothing can be learned from it. At the default a
     hinge turns 5 rad in a step of 5 ms, which no integrator follows, while legs and arms stay below 100 rad/s. None:

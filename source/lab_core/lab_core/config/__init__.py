@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from lab_core.config.kinds import check_kinds
-from lab_core.config.limits import Interval, NonNegative, NonNegativeInt, Ordered, Positive, PositiveInt, Share, Within
+from lab_core.config.limits import (
+    Finite,
+    Interval,
+    NonNegative,
+    NonNegativeInt,
+    Ordered,
+    Positive,
+    PositiveInt,
+    Share,
+    Within,
+)
 from lab_core.config.mapping import (
     changes_between,
     differences_between,
@@ -18,6 +28,7 @@ from lab_core.config.signatures import parameter_types
 from lab_core.config.yaml_files import config_hash, dump_yaml, load_yaml, parse_yaml, save_yaml
 
 __all__ = [
+    "Finite",
     "Interval",
     "MISSING",
     "NonNegative",

@@ -122,7 +122,7 @@ def describe(declared: Any) -> str:
     if typing.get_origin(declared) is Annotated:
         base, *limits = typing.get_args(declared)
         words = [str(limit) for limit in limits if isinstance(limit, Within | Ordered)]
-        return " ".join(["finite float" if base is float and words else describe(base), *words])
+        return " ".join(["finite float" if base is float and words else describe(base), *words]).rstrip()
     return str(declared).replace("typing.", "").replace("collections.abc.", "")
 
 

@@ -26,6 +26,8 @@ class Within:
         return inside and math.isfinite(value)
 
     def __str__(self) -> str:
+        if math.isinf(self.low):
+            return ""
         if math.isinf(self.high):
             return f"{'above' if self.is_open else 'at least'} {self.low:g}"
         between = "between" if self.is_open else "in"
@@ -46,6 +48,7 @@ class Ordered:
 
 Limit = Within | Ordered
 
+Finite = Annotated[float, Within()]
 Positive = Annotated[float, Within(0.0, is_open=True)]
 NonNegative = Annotated[float, Within(0.0)]
 Share = Annotated[float, Within(0.0, 1.0)]

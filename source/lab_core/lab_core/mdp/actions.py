@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Finite
 from lab_core.env import Env
 from lab_core.managers import ActionTerm, ActionTermCfg, SceneEntityCfg, TermError
 from lab_core.masks import masked_copy_
@@ -26,9 +26,9 @@ class JointActionCfg(ActionTermCfg):
     """Names or regular expressions of the joints."""
     preserve_order: bool = False
     """Columns follow the given names instead of the order of the entity."""
-    scale: float | Mapping[str, float] = 1.0
+    scale: Finite | Mapping[str, Finite] = 1.0
     """One number or numbers by joint name; joints not named have 1."""
-    offset: float | Mapping[str, float] = 0.0
+    offset: Finite | Mapping[str, Finite] = 0.0
     """One number or numbers by joint name; joints not named have 0."""
     clip: float | tuple[float, float] | Mapping[str, tuple[float, float]] | None = None
     """Bounds of the processed action: plus and minus one number, (low, high), or (low, high) by joint name."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Finite
 from lab_core.errors import ConfigError
 
 PerJoint = float | Mapping[str, float]
+Gain = Finite | Mapping[str, Finite]
 """One number, or numbers by joint name or regular expression."""
 
 
@@ -79,9 +80,9 @@ class IdealPDActuatorCfg(ActuatorCfg):
     effort that the solver receives, not of the solver's joint.
     """
 
-    stiffness: PerJoint = 0.0
+    stiffness: Gain = 0.0
     """[N m/rad or N/m], one number or by joint name."""
-    damping: PerJoint = 0.0
+    damping: Gain = 0.0
     """[N m s/rad or N s/m], one number or by joint name."""
 
     def joint_parameters(self) -> dict[str, PerJoint]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Positive
 from lab_core.masks import masked_copy_
 from lab_core.scene.actuators import ActuatorCfg
 from lab_core.scene.articulation_data import ArticulationData
@@ -43,7 +43,7 @@ class ArticulationCfg(EntityCfg):
     made from the same file, and what stands still belongs to the first. None: the file has one tree."""
     init_state: InitialStateCfg = field(default_factory=InitialStateCfg)
     actuators: dict[str, ActuatorCfg] = MISSING
-    soft_joint_pos_limit_factor: float = 1.0
+    soft_joint_pos_limit_factor: Positive = 1.0
     """Soft limits are the middle of the range plus and minus this share of half the range."""
     self_collision: bool = True
     """Whether the robot's bodies may touch each other."""

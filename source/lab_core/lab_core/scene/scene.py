@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 
+from lab_core.config import NonNegative, PositiveInt, Within
 from lab_core.errors import LabError, unknown_name_message
 from lab_core.markers import Markers
 from lab_core.names import UnknownNameError
@@ -36,11 +37,11 @@ class CameraCfg:
     """Point that the camera looks at, relative to the environment's origin [m]."""
     follow: str | None = None
     """Entity to follow: the camera moves with its root from where the entity stands by default. None: stay."""
-    fov: float = 45.0
+    fov: Annotated[float, Within(0.0, 180.0, is_open=True)] = 45.0
     """Vertical field of view [deg]."""
-    width: int = 640
-    height: int = 480
-    num_envs: int = 1
+    width: PositiveInt = 640
+    height: PositiveInt = 480
+    num_envs: PositiveInt = 1
     """Environments shown as tiles of one picture."""
     markers: tuple[str, ...] = ("commands/.*",)
     """Names or regular expressions of the markers to draw, of :attr:`~lab_core.physics.PhysicsBackend.marker_sources`:
@@ -51,7 +52,7 @@ class CameraCfg:
 class GroundCfg:
     """A horizontal plane at height 0."""
 
-    friction: float = 1.0
+    friction: NonNegative = 1.0
     """Sliding friction coefficient."""
     collision: bool = True
     """False: the plane is only drawn."""
@@ -63,7 +64,7 @@ class SceneCfg:
 
     num_envs: int | None = None
     """Number of environments. None: 4096 on a GPU, 64 on a CPU."""
-    env_spacing: float = 2.5
+    env_spacing: NonNegative = 2.5
     """Distance between environments in viewers [m]. In the physics every environment has its own space."""
     ground: GroundCfg | None = field(default_factory=GroundCfg)
     """A plane; None for a terrain, or for none at all."""

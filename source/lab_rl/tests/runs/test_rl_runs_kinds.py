@@ -43,11 +43,23 @@ def test_wrong_settings_of_an_agent_are_named(field, value, message):
         ("episode_length_s", math.inf, "episode_length_s must be positive and finite"),
         ("decimation", 1.5, r"decimation: got 1.5 \(float\), expected int"),
         ("decimation", None, "decimation: got None"),
+        ("scene.env_spacing", -1.0, "scene.env_spacing: got -1.0, expected finite float at least 0"),
+        ("scene.camera.width", 0, "scene.camera.width: got 0, expected int at least 1"),
+        ("scene.camera.fov", 180.0, "scene.camera.fov: got 180.0, expected finite float between 0 and 180"),
+        ("scene.ground.friction", math.inf, "scene.ground.friction: got inf, expected finite float at least 0"),
+        ("scene.entities.robot.soft_joint_pos_limit_factor", 0.0, "soft_joint_pos_limit_factor: got 0.0, expected"),
+        ("scene.entities.robot.actuators.cart.stiffness", math.inf, "cart.stiffness: got inf, expected finite float"),
+        ("actions.cart_effort.scale", math.inf, "actions.cart_effort.scale: got inf, expected finite float"),
+        ("actions.cart_effort.offset", {".*": math.inf}, "actions.cart_effort.offset"),
     ],
 )
 def test_wrong_settings_of_an_environment_are_named(field, value, message):
     cfg = analytic_cartpole_env_cfg(num_envs=2)
-    setattr(cfg, field, value)
+    *parts, last = field.split(".")
+    part = cfg
+    for name in parts:
+        part = part[name] if isinstance(part, dict) else getattr(part, name)
+    setattr(part, last, value)
     with pytest.raises(ConfigError, match=message):
         cfg.build("cpu")
 
