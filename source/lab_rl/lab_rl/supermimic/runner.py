@@ -156,7 +156,9 @@ class SuperMimicRunner(Runner):
             torch.logical_or(terminated, truncated, out=dones[step])
             self._logs.add(extras["log"], extras["reset_count"])
         self.episodes.update(rewards, dones)
-        self._deterministic_reward = rewards[:, self.exploration.deterministic].mean()
+        without_noise = self.exploration.deterministic
+        total = torch.where(without_noise, rewards, 0.0).sum()
+        self._deterministic_reward = total / (steps * without_noise.sum())  # NaN where nobody acts without noise
         self._context.copy_(self.task.context())
         self.replay.index(steps)
         self.fit.observe_newest()

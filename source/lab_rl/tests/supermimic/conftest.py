@@ -126,6 +126,7 @@ SETTINGS = SuperMimicCfg(
     horizon=12,
     learning_rate=2e-3,
     ema_decay=0.95,
+    fused=False,
 )
 
 

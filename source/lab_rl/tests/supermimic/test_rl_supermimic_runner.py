@@ -114,15 +114,17 @@ def test_policy_updates_change_neither_the_world_model_nor_a_normaliser(cart_cfg
             assert torch.equal(value, before[name]) == name.startswith("normalizer")
 
 
-def test_an_average_of_the_policy_follows_it(cart_cfg, settings):
-    runner = make(cart_cfg, small(settings, ema_decay=0.5))
+@pytest.mark.parametrize("decay", [0.5, 0.0])
+def test_an_average_of_the_policy_follows_it(cart_cfg, settings, decay):
+    """With 0 it is the policy."""
+    runner = make(cart_cfg, small(settings, ema_decay=decay))
     runner.iterate()
     update = runner.policy_update
     mean = [parameter.clone() for parameter in update.averaged.parameters()]
     update.update_count = 100
     update.update()
     for before, now, new in zip(mean, update.averaged.parameters(), update.actor.parameters(), strict=True):
-        torch.testing.assert_close(now, 0.5 * before + 0.5 * new)
+        torch.testing.assert_close(now, decay * before + (1.0 - decay) * new)
 
 
 @pytest.mark.parametrize("bad", ["one", "all"])
@@ -325,6 +327,7 @@ def test_updates_do_not_wait_for_the_device(cart_cfg, settings):
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(3):
+            runner.task.refresh()
             runner.fit.update()
             runner.policy_update.update()
     finally:
