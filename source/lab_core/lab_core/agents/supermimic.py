@@ -83,8 +83,8 @@ class SuperMimicCfg(AgentCfg):
     without_rewards: Sequence[str] = ()
     """Rewards, by name or regular expression, that imagination leaves out, such as those of contacts."""
     predicted_rewards: Sequence[str] = ()
-    """Rewards, by name or regular expression, that are 0 or their weight and that only the physics know, such as those
-    that count touches: the world model learns how likely they are, and imagination takes that."""
+    """Rewards, by name or regular expression, that say in which share of a step something happened that only the
+    physics know, such as touches: the world model learns to say so, and imagination takes that."""
     without_terminations: Sequence[str] = ()
     """Terminations that imagination leaves out, besides those that cut off time."""
     reward_scale: float = 1.0

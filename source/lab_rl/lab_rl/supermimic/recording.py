@@ -52,13 +52,14 @@ def ends(env: Env) -> dict[str, torch.Tensor]:
 
 
 @declare(capturable=True)
-def events(env: ManagerBasedRLEnv, rewards: Sequence[int]) -> torch.Tensor:
-    """``post_step``: (N, E) 1 where a reward, by its column, was not zero in the step."""
-    return torch.stack([env.reward_manager.step_reward[:, column] != 0.0 for column in rewards], dim=1).float()
+def events(env: ManagerBasedRLEnv, rewards: Sequence[str]) -> torch.Tensor:
+    """``post_step``: (N, E) in which share of the step what a reward counts happened, whatever its weight is."""
+    manager = env.reward_manager
+    return torch.stack([manager.call_for(name, env) for name in rewards], dim=1).clamp(0.0, 1.0)
 
 
 def replay_recorder_cfg(
-    robot: str, command: str, event_rewards: Sequence[int], num_steps: int, memory_gib: float
+    robot: str, command: str, event_rewards: Sequence[str], num_steps: int, memory_gib: float
 ) -> RecorderCfg:
     """Returns a recorder that keeps both ends of the latest ``num_steps`` steps of every environment, and hands them to
     nobody.
@@ -66,7 +67,7 @@ def replay_recorder_cfg(
     Args:
         robot: Name of the articulation.
         command: Name of the clip command.
-        event_rewards: Columns of rewards whose occurrence is kept.
+        event_rewards: Rewards whose values are kept.
         num_steps: T.
         memory_gib: The recorder refuses to take more.
     """

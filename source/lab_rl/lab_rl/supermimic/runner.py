@@ -63,7 +63,7 @@ class SuperMimicRunner(Runner):
             self._context = task.context()
         self.groups = tuple(dict.fromkeys((*task.actor_groups, *task.critic_groups)))
         recording = replay_recorder_cfg(
-            task.robot, task.command_name, task.event_columns, cfg.replay_steps, cfg.replay_memory_gib
+            task.robot, task.command_name, task.events, cfg.replay_steps, cfg.replay_memory_gib
         )
         recorder = RecorderManager(recording, env)
         env.set_recorder(recorder)

@@ -54,9 +54,6 @@ class TrackingTask:
         )
         self.events = self.imagination.predicted_names
         """Rewards that count events, which the world model predicts."""
-        names = self.env.reward_manager.term_names
-        self.event_columns = tuple(names.index(name) for name in self.events)
-        """Their places among all rewards."""
         weights = self.imagination.weights()
         self._weights = torch.tensor(weights, device=env.device)
         self._copied_weights = weights
