@@ -56,7 +56,16 @@ def test_every_package_runs_the_tools_tests_which_read_its_files(package):
 
 
 def tracked_tests() -> list[str]:
-    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*test_*.py", "*_test.py"]
+    listing = [
+        "git",
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "--",
+        ":(glob)**/test_*.py",
+        ":(glob)**/*_test.py",
+    ]
     return subprocess.run(listing, cwd=workspace.ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
