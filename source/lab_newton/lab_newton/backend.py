@@ -34,12 +34,12 @@ from lab_newton.nerd.wrenches.robot import RobotProperties
 from lab_newton.property_notices import PropertyNotices
 from lab_newton.robot_files import FileReport, ImportedFile, report_file
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
+from lab_newton.shown_state import ShownState
 from lab_newton.state import NewtonEntity, make_entity
 from lab_newton.state.traces import SubstepTraces
 from lab_newton.state.wrench import ExternalWrench
 from lab_newton.terrain import Ground
 from lab_newton.viewer.onlookers import Onlookers
-from lab_newton.viewer.shown_state import ShownState
 from lab_newton.world_health import WorldHealth
 from lab_warp import CaptureContext, WarpRng, captured
 from lab_warp.progress import Progress, quiet_warp

@@ -10,7 +10,6 @@ import torch
 
 from lab_core.envs.latest_step import LatestStep
 from lab_core.envs.observations import Observations, write_observations
-from lab_core.envs.rl_env_cfg import RLEnvCfg
 from lab_core.masks import masked_copy_
 from lab_core.physics import PhysicsBackend
 from lab_core.recorder import RecorderHooks
@@ -20,7 +19,7 @@ from lab_core.scene import Scene
 class StagedEnv(ABC):
     """The methods that :data:`lab_core.envs.stages.STEP` names, over what :class:`~lab_core.envs.RLEnv` builds."""
 
-    cfg: RLEnvCfg
+    cfg: Any  # an RLEnvCfg
     physics: PhysicsBackend
     scene: Scene
     log: Any

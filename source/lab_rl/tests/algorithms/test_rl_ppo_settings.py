@@ -49,7 +49,7 @@ def test_every_setting_reaches_rsl_rl():
         ({"num_steps_per_env": 0}, "agent.num_steps_per_env must be at least 1, got 0"),
         ({"max_iterations": -1}, "agent.max_iterations must be at least 1, got -1"),
         ({"learning_rate": 0.0}, "agent.learning_rate must be positive and finite, got 0.0"),
-        ({"init_std": float("nan")}, "agent.init_std must be positive and finite, got nan"),
+        ({"init_std": float("nan")}, "agent.init_std: got nan, expected a number"),
         ({"gamma": 1.5}, r"agent.gamma must be in 0 .. 1, got 1.5"),
         ({"clip_actions": -1.0}, "agent.clip_actions must be positive or None, got -1.0"),
         ({"obs_groups": {"actor": ("policy",)}}, r"keys 'actor' and 'critic', got \['actor'\]"),
