@@ -32,7 +32,8 @@ def test_every_setting_reaches_rsl_rl():
         max_grad_norm=0.4,
     )
     ours = rsl_rl_cfg(cfg)
-    for name in ours["algorithm"].keys() - {"class_name"}:
+    assert ours["algorithm"]["rnd_cfg"] is None and ours["algorithm"]["symmetry_cfg"] is None
+    for name in ours["algorithm"].keys() - {"class_name", "rnd_cfg", "symmetry_cfg"}:
         assert ours["algorithm"][name] == getattr(cfg, name), name
         assert getattr(cfg, name) != getattr(PPOCfg(), name), name
     assert ours["actor"]["hidden_dims"] == [3, 5] and ours["critic"]["hidden_dims"] == [11]

@@ -185,7 +185,8 @@ class TestTrain:
         assert re.fullmatch(r"A step is \d+ graphs\. Not recorded: physics analytic: its steps are no kernels.*", step)
         assert load_run_cfg(run_of(logs).config).frontend == "warp"
         assert main([*argv, "--frontend", "torch"]) == 0
-        assert shown(capsys) == ["Front end torch (as configured)", "Nothing of a step is recorded."]
+        learning = "Acts and learns in rsl-rl's own code, without graphs: agent.captured is off."
+        assert shown(capsys) == ["Front end torch (as configured)", f"Nothing of a step is recorded. {learning}"]
         assert load_run_cfg(run_of(logs).config).frontend == "torch"
 
     def test_a_run_goes_on_with_its_front_end(self, logs, capsys):
