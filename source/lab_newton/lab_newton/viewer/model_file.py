@@ -14,9 +14,9 @@ import torch
 from lab_core.markers import FrameMarkers, Markers
 from lab_core.math import quat_apply
 from lab_core.names import match_names
+from lab_core.registry import backend_class
 from lab_core.scene import ActuatorCfg, ArticulationCfg, ArticulationData, CameraCfg, SceneCfg
 from lab_newton.arrays import present
-from lab_newton.backend import NewtonBackend
 from lab_newton.config import NewtonCfg
 from lab_newton.robot_files import UNLIMITED, followers_in, joint_of
 from lab_newton.viewer.browser import BrowserViewer
@@ -60,7 +60,7 @@ class ModelFile:
             warnings.simplefilter("always")
             # Nothing is to drive it here.
             warnings.filterwarnings("ignore", message=".* nothing drives .*")
-            self._backend = NewtonBackend(NewtonCfg(dt=0.002), scene, 1, torch.device("cpu"))
+            self._backend = backend_class("newton")(NewtonCfg(dt=0.002), scene, 1, torch.device("cpu"))
         self._warnings = [str(warning.message) for warning in caught]
         self._show_bare_bodies()
         data = self._backend.entities[_ROBOT]
