@@ -139,7 +139,7 @@ def test_final_observations_are_required_unless_the_horizon_is_finite():
 def test_looking_at_final_observations_disturbs_neither_normaliser_nor_memory():
     from rsl_rl.models import RNNModel
 
-    runner = make_runner(counting_env_cfg(max_length=1), obs_normalization=True)
+    runner = make_runner(counting_env_cfg(max_length=1), obs_normalization=True, captured=False)
     critic = RNNModel(
         runner.adapter.get_observations(), {"critic": ["policy"]}, "critic", 1, hidden_dims=[4], rnn_hidden_dim=3
     )
