@@ -62,6 +62,10 @@ class MuJoCoSolverCfg(SolverCfg):
     """Most line-search iterations per solver iteration."""
     tolerance: NonNegative = 1e-6
     """Improvement of the scaled cost below which a world has converged."""
+    fused: bool | Literal["auto"] = "auto"
+    """Solve the constraints of a world in one kernel that stops as soon as this world has converged, instead of many
+    kernels for each iteration of all worlds. ``"auto"``: on a CPU, where it can do what the model has; ``False``:
+    MuJoCo Warp untouched."""
     density: float = 0.0
     """Density of what bodies move in [kg/m^3], which drags and lifts them: 1.2 is air, 1000 water."""
     viscosity: float = 0.0

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 import warp as wp
 from mujoco_warp import DisableBit, OverflowType
-from newton.solvers import SolverMuJoCo
 
 from lab_core.errors import ConfigError
 from lab_newton.arrays import present
@@ -20,6 +19,7 @@ from lab_newton.robot_files import ImportedFile
 from lab_newton.robot_files.verification import verify
 from lab_newton.solver import ContactForces
 from lab_newton.solvers import mujoco_kernels as kernels
+from lab_newton.solvers.fused import FusedSolverMuJoCo, fits, unsupported
 from lab_newton.solvers.named import WrappedSolver
 from lab_newton.solvers.sizes import estimate_sizes
 
@@ -30,7 +30,7 @@ class MuJoCoSolver(WrappedSolver):
     What overflows is kept on the device, every bit and the largest needs, until it is read.
     """
 
-    inner: SolverMuJoCo
+    inner: FusedSolverMuJoCo
 
     def __init__(
         self, cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, terrain: TerrainShape | None
@@ -50,7 +50,7 @@ class MuJoCoSolver(WrappedSolver):
         if by_newton:
             collisions = newton.CollisionPipeline(model, rigid_contact_max=data.naconmax, deterministic=deterministic)
         super().__init__(solver, collisions)
-        self.name = "MuJoCo Warp"
+        self.name = "MuJoCo Warp" + _fuse(cfg, solver)
         self.strict_capacity = cfg.strict_capacity
         self._device = model.device
         self._num_worlds = data.nworld
@@ -168,17 +168,19 @@ def _allow_margins(model: newton.Model) -> None:
         model.mujoco.flag_nativeccd.fill_(0)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_newton: bool) -> SolverMuJoCo:
+def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_newton: bool) -> FusedSolverMuJoCo:
     if not by_newton:
         _allow_margins(model)
     # Newton's own collisions come with an estimate of theirs.
     sizes = None if by_newton else estimate_sizes(model, cfg.cone)
-    solver = SolverMuJoCo(
+    num_dofs = model.joint_dof_count // max(model.world_count, 1)
+    dense = cfg.jacobian == "auto" and _may_fuse(cfg, model.device) and fits(num_dofs)
+    solver = FusedSolverMuJoCo(
         model,
         solver=cfg.solver,
         integrator=cfg.integrator,
         cone=cfg.cone,
-        jacobian=cfg.jacobian,
+        jacobian="dense" if dense else cfg.jacobian,
         impratio=cfg.impratio,
         iterations=cfg.iterations,
         ls_iterations=cfg.ls_iterations,
@@ -202,6 +204,28 @@ def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_new
     if deterministic:
         solver.mjw_model.opt.deterministic = True
     return solver
+
+
+def _may_fuse(cfg: MuJoCoSolverCfg, device: wp.Device) -> bool:
+    # On a GPU it has not been measured yet.
+    return not device.is_cuda if cfg.fused == "auto" else cfg.fused
+
+
+def _fuse(cfg: MuJoCoSolverCfg, solver: FusedSolverMuJoCo) -> str:
+    """Lets the constraints be solved in one kernel if ``cfg`` says so; returns what to say about it.
+
+    Raises:
+        ConfigError: ``cfg`` demands it, and it cannot do what the model has.
+    """
+    if not _may_fuse(cfg, solver.device):
+        return ""
+    reason = unsupported(solver.mjw_model, solver.mjw_data)
+    if reason is None:
+        solver.fuse()
+        return ", constraints in one kernel"
+    if cfg.fused != "auto":
+        raise ConfigError(f"physics.solver.fused is True, but its kernel does not fit this model: {reason}.")
+    return f", constraints in many kernels ({reason})"
 
 
 def _leave_out_absent_forces(model: mujoco_warp.Model) -> None:

@@ -1,0 +1,96 @@
+"""A step of MuJoCo Warp whose constraints are solved in one kernel."""
+
+from __future__ import annotations
+
+import mujoco_warp
+import warp as wp
+from mujoco_warp import ConeType, Data, DisableBit, EnableBit, IntegratorType, Model, SolverType
+from newton.solvers import SolverMuJoCo
+
+from lab_newton.solvers.fused.data import problem, solution, work
+from lab_newton.solvers.fused.newton import solve_kernel
+
+_INTEGRATORS = {
+    IntegratorType.EULER: mujoco_warp.euler,
+    IntegratorType.IMPLICIT: mujoco_warp.implicit,
+    IntegratorType.IMPLICITFAST: mujoco_warp.implicit,
+}
+_MOST_DOFS = 64
+
+
+def fits(num_dofs: int) -> bool:
+    """Returns whether a model of so many degrees of freedom is small enough for the kernel."""
+    return num_dofs <= _MOST_DOFS
+
+
+def unsupported(m: Model, d: Data) -> str | None:
+    """Returns why the constraints of a model cannot be solved in one kernel; None: they can."""
+    if not m.nv or not d.njmax:
+        return "nothing is constrained"
+    for holds, reason in (
+        (m.opt.solver == SolverType.NEWTON, "it has only Newton's method"),
+        (m.opt.integrator in _INTEGRATORS, "it has no Runge-Kutta integrator"),
+        (not m.is_sparse, "the Jacobian is sparse"),
+        (fits(m.nv), f"{m.nv} degrees of freedom, more than {_MOST_DOFS}"),
+        (not m.nflex, "flexible bodies"),
+        (not m.nsensordata, "sensors of MuJoCo's own"),
+        (not m.opt.enableflags & (EnableBit.SLEEP | EnableBit.ENERGY), "sleep or energy"),
+        (not m.opt.noslip_iterations, "noslip iterations"),
+    ):
+        if not holds:
+            return reason
+    return None
+
+
+class FusedSolve:
+    """Solves the constraints of all environments in one launch.
+
+    Args:
+        m, d: MuJoCo Warp's model and data, of which :func:`unsupported` finds nothing to say.
+    """
+
+    def __init__(self, m: Model, d: Data) -> None:
+        device = d.qacc.device
+        cones = m.opt.cone == ConeType.ELLIPTIC
+        self._num_worlds = d.nworld
+        self._problem, self._solution = problem(m, d), solution(d)
+        self._work = work(d.nworld, m.nv, d.njmax, cones, device)
+        warm = int(not m.opt.disableflags & DisableBit.WARMSTART)
+        self._settings = (m.nv, warm, m.opt.iterations, m.opt.ls_iterations)
+        self._kernel = solve_kernel(cones)
+        self._block_dim = (32 if m.nv < 32 else 64) if device.is_cuda else 1
+        self._device = device
+
+    def __call__(self) -> None:
+        wp.launch_tiled(
+            self._kernel,
+            dim=[self._num_worlds],
+            inputs=[self._problem, self._solution, self._work, *self._settings],
+            block_dim=self._block_dim,
+            device=self._device,
+        )
+
+
+class FusedSolverMuJoCo(SolverMuJoCo):
+    """Newton's solver, which steps MuJoCo Warp by its public stages and solves constraints by :class:`FusedSolve`."""
+
+    fused: FusedSolve | None = None
+
+    def fuse(self) -> None:
+        """Solves constraints in one kernel from now on."""
+        self.fused = FusedSolve(self.mjw_model, self.mjw_data)
+
+    def _mujoco_warp_step(self) -> None:
+        # The one private method of Newton's that is overridden: it calls mujoco_warp.step.
+        if self.fused is None:
+            super()._mujoco_warp_step()
+            return
+        m, d = self.mjw_model, self.mjw_data
+        mujoco_warp.fwd_position(m, d, factorize=False)
+        mujoco_warp.fwd_velocity(m, d)
+        mujoco_warp.fwd_actuation(m, d)
+        mujoco_warp.fwd_acceleration(m, d, factorize=True)
+        self.fused()
+        if m.opt.run_rne_postconstraint:
+            mujoco_warp.rne_postconstraint(m, d)
+        _INTEGRATORS[m.opt.integrator](m, d)

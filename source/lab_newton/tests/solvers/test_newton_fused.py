@@ -1,0 +1,289 @@
+"""The constraint solve in one kernel against a cost in double precision, and against MuJoCo Warp's own solve."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+
+import mujoco_warp
+import newton
+import numpy as np
+import pytest
+import torch
+from newton.solvers import SolverMuJoCo
+
+from lab_core.errors import ConfigError
+from lab_core.scene import ArticulationCfg, InitialStateCfg, SceneCfg
+from lab_newton import MuJoCoSolverCfg, NewtonCfg
+from lab_newton.backend import NewtonBackend
+from lab_newton.solvers.fused import unsupported
+
+NUM_WORLDS = 24
+ROBOT = """
+<mujoco>
+  <compiler angle="radian"/>
+  <default><joint armature="0.01" damping="0.05"/><geom friction="0.8 0.02 0.003"/></default>
+  <worldbody>
+    <body name="base" pos="0 0 0.3">
+      <freejoint/>
+      <geom name="hull" type="box" size="0.15 0.1 0.04" mass="2" condim="3"/>
+      <body name="left" pos="0.1 0.12 0">
+        <joint name="left" axis="0 1 0" range="-0.5 0.6" frictionloss="0.3"/>
+        <geom name="left" type="capsule" size="0.03" fromto="0 0 0 0 0 -0.2" mass="0.4" condim="4"/>
+        <body name="toe" pos="0 0 -0.2"><joint name="toe" axis="1 0 0" range="-0.4 0.4"/>
+          <geom name="toe" size="0.04" mass="0.1" condim="6"/></body>
+      </body>
+      <body name="right" pos="0.1 -0.12 0">
+        <joint name="right" axis="0 1 0" range="-0.5 0.6" frictionloss="0.2"/>
+        <geom name="right" type="capsule" size="0.03" fromto="0 0 0 0 0 -0.2" mass="0.4" condim="1"/>
+      </body>
+    </body>
+  </worldbody>
+  <equality><joint joint1="right" joint2="left" polycoef="0 0.8 0 0 0"/></equality>
+</mujoco>
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("fused") / "robot.xml"
+    path.write_text(ROBOT)
+    return path
+
+
+def build(file: Path, device: str = "cpu", **settings) -> NewtonBackend:
+    robot = ArticulationCfg(asset=str(file), actuators={}, init_state=InitialStateCfg(pos=(0.0, 0.0, 0.3)))
+    solver = MuJoCoSolverCfg(**{"njmax": 120, "nconmax": 24, "tolerance": 1e-8, **settings})
+    scene = SceneCfg(entities={"robot": robot})
+    return NewtonBackend(NewtonCfg(dt=0.004, solver=solver), scene, NUM_WORLDS, torch.device(device))
+
+
+@dataclass
+class Problem:
+    """What one world minimises, in double precision, from MuJoCo Warp's arrays."""
+
+    inertia: np.ndarray
+    smooth: np.ndarray
+    jacobian: np.ndarray
+    reference: np.ndarray
+    stiffness: np.ndarray
+    friction: np.ndarray
+    kinds: tuple[int, int]
+    contacts: list[tuple[list[int], np.ndarray]]
+
+    def cost_and_gradient(self, acceleration: np.ndarray) -> tuple[float, np.ndarray]:
+        """Sums quadratics of rows and of cones, as MuJoCo's documentation of the primal problem has them."""
+        x = self.jacobian @ acceleration - self.reference
+        force, cost = np.zeros_like(x), 0.5 * acceleration @ self.inertia @ acceleration - acceleration @ self.smooth
+        elliptic = {row for rows, _ in self.contacts for row in rows}
+        equalities, frictions = self.kinds
+        for row in range(len(x)):
+            stiffness, limit = self.stiffness[row], self.friction[row]
+            if equalities <= row < equalities + frictions and abs(x[row]) * stiffness > limit:
+                cost += limit * (abs(x[row]) - 0.5 * limit / stiffness)
+                force[row] = -np.sign(x[row]) * limit
+            elif row not in elliptic and (row < equalities + frictions or x[row] < 0.0):
+                cost += 0.5 * stiffness * x[row] ** 2
+                force[row] = -stiffness * x[row]
+        for rows, scale in self.contacts:
+            mu, u = scale[0], scale * x[rows]
+            tangent = np.linalg.norm(u[1:])
+            if u[0] >= mu * tangent:
+                continue
+            if mu * u[0] + tangent <= 0.0:
+                cost += 0.5 * self.stiffness[rows] @ x[rows] ** 2
+                force[rows] = -self.stiffness[rows] * x[rows]
+                continue
+            stiffness = self.stiffness[rows[0]] / (mu**2 * (1.0 + mu**2))
+            cost += 0.5 * stiffness * (u[0] - mu * tangent) ** 2
+            direction = np.concatenate([[1.0], -mu * u[1:] / tangent])
+            force[rows] = -scale * direction * stiffness * (u[0] - mu * tangent)
+        return float(cost), self.inertia @ acceleration - self.smooth - self.jacobian.T @ force
+
+
+def problems(backend: NewtonBackend) -> list[Problem]:
+    """Returns the problems of all worlds as they stand."""
+    m, d = backend.solver.inner.mjw_model, backend.solver.inner.mjw_data
+    number, address, column = (getattr(m, f"M_{name}").numpy() for name in ("rownnz", "rowadr", "colind"))
+    invsqrt = float(m.opt.impratio_invsqrt.numpy()[0])
+    kinds, objects = d.efc.type.numpy(), d.efc.id.numpy()
+    found = []
+    for world in range(d.nworld):
+        inertia, packed = np.zeros((m.nv, m.nv)), d.M.numpy()[world]
+        for row in range(m.nv):
+            for k in range(address[row], address[row] + number[row]):
+                inertia[row, column[k]] = inertia[column[k], row] = packed[k]
+        rows = min(int(d.nefc.numpy()[world]), d.njmax)
+        contacts = []
+        for row in range(rows):
+            contact = objects[world, row]
+            if kinds[world, row] == 7 and d.contact.efc_address.numpy()[contact, 0] == row:
+                dim = int(d.contact.dim.numpy()[contact])
+                friction = d.contact.friction.numpy()[contact].astype(float)
+                scale = np.concatenate([[friction[0] * invsqrt], friction[: dim - 1]])
+                contacts.append((list(d.contact.efc_address.numpy()[contact, :dim]), scale))
+        arrays = (array.numpy()[world, :rows].astype(float) for array in (d.efc.aref, d.efc.D, d.efc.frictionloss))
+        found.append(
+            Problem(
+                inertia,
+                d.qfrc_smooth.numpy()[world].astype(float)[: m.nv],
+                d.efc.J.numpy()[world, :rows, : m.nv].astype(float),
+                *arrays,
+                kinds=(int(d.ne.numpy()[world]), int(d.nf.numpy()[world])),
+                contacts=contacts,
+            )
+        )
+    return found
+
+
+def prepare(backend: NewtonBackend) -> None:
+    """Everything of a step that comes before the constraints."""
+    m, d = backend.solver.inner.mjw_model, backend.solver.inner.mjw_data
+    mujoco_warp.fwd_position(m, d, factorize=False)
+    mujoco_warp.fwd_velocity(m, d)
+    mujoco_warp.fwd_actuation(m, d)
+    mujoco_warp.fwd_acceleration(m, d, factorize=True)
+
+
+def tumble(backend: NewtonBackend, steps: int, seed: int) -> None:
+    """Throws every robot another way, and lets it fall."""
+    generator = torch.Generator().manual_seed(seed)
+    data = backend.entities["robot"]
+    data.root_com_vel_w.copy_(3.0 * torch.randn(NUM_WORLDS, 6, generator=generator))
+    backend.mark_written(torch.ones(NUM_WORLDS, dtype=torch.bool, device=data.joint_pos.device))
+    backend.forward()
+    for _ in range(steps):
+        effort = 4.0 * torch.randn(data.joint_effort_target.shape, generator=generator)
+        data.joint_effort_target.copy_(effort)
+        backend.step(1)
+
+
+SETTINGS = {
+    "pyramidal": {"cone": "pyramidal"},
+    "elliptic": {"cone": "elliptic"},
+    "stiff friction": {"cone": "elliptic", "impratio": 100.0},
+    "too few rows": {"cone": "pyramidal", "njmax": 20},
+    "too few rows for cones": {"cone": "elliptic", "njmax": 13},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_it_finds_the_minimum_as_well_as_mujoco_warp(file, name):
+    """No cost is higher than MuJoCo Warp's by more than rounding, no gradient larger, in any world."""
+    backend = build(file, **SETTINGS[name])
+    solver = backend.solver.inner
+    m, d = solver.mjw_model, solver.mjw_data
+    seen = {"rows": 0, "cones": 0, "overflows": 0}
+    for seed in range(6):
+        tumble(backend, 12, seed)
+        prepare(backend)
+        mujoco_warp.solve(m, d)
+        theirs, states = d.qacc.numpy().astype(float), d.efc.state.numpy()
+        for array in (d.qacc, d.qfrc_constraint, d.efc.Ma, d.efc.force):
+            array.fill_(9.0)
+        solver.fused()
+        for world, problem in enumerate(problems(backend)):
+            own = d.qacc.numpy()[world].astype(float)
+            rows = len(problem.reference)
+            (cost, gradient), (cost_theirs, gradient_theirs) = map(problem.cost_and_gradient, (own, theirs[world]))
+            size = np.trace(problem.inertia)
+            # Sums in single precision of terms that cancel: forces of rows, of their share of the acceleration.
+            x = problem.jacobian @ own - problem.reference
+            rounding = 1e-6 * (
+                np.abs(problem.jacobian.T) @ (problem.stiffness * (np.abs(problem.reference) + np.abs(x)))
+            )
+            if d.nefc.numpy()[world] > d.njmax:  # contacts that lost some of their rows are nobody's problem
+                seen["overflows"] += 1
+                assert np.isfinite(own).all()
+                continue
+            assert cost - cost_theirs < 2e-7 * size + 1e-6 * abs(cost), (seed, world)
+            allowed = np.linalg.norm(rounding) + 1e-5 * size
+            assert np.linalg.norm(gradient) < max(1.5 * np.linalg.norm(gradient_theirs), allowed), (seed, world)
+            force = d.efc.force.numpy()[world, :rows]
+            assert problem.jacobian.T @ force == pytest.approx(d.qfrc_constraint.numpy()[world], abs=1e-3, rel=1e-4)
+            assert problem.inertia @ own == pytest.approx(d.efc.Ma.numpy()[world], abs=1e-3, rel=1e-4)
+            assert (d.efc.state.numpy()[world, :rows] == states[world, :rows]).mean() > 0.9
+            seen["rows"] += rows
+            seen["cones"] += len(problem.contacts)
+    assert seen["rows"] > 500
+    assert (seen["cones"] > 20) == (SETTINGS[name]["cone"] == "elliptic")
+    assert (seen["overflows"] > 0) == name.startswith("too few")
+    backend.close()
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_a_step_is_that_of_mujoco_warp(file, cone):
+    """From the same states."""
+    fused, plain = (build(file, cone=cone, fused=value) for value in (True, False))
+    for seed in range(5):
+        tumble(plain, 6, seed)
+        fused.load_state_dict(plain.state_dict())
+        for backend in (fused, plain):
+            backend.step(1)
+        ends = fused.state_dict(), plain.state_dict()
+        for name in ("joint_q", "joint_qd"):
+            own, theirs = (next(value for key, value in end.items() if key.endswith(name)) for end in ends)
+            torch.testing.assert_close(own, theirs, atol=2e-4, rtol=1e-4)
+    for backend in (fused, plain):
+        backend.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+def test_threads_of_a_gpu_find_what_a_cpu_finds(file, cone):
+    gpu, cpu = build(file, "cuda:0", cone=cone, fused=True), build(file, "cpu", cone=cone)
+    for seed in range(5):
+        tumble(cpu, 8, seed)
+        gpu.load_state_dict({name: value.to("cuda:0") for name, value in cpu.state_dict().items()})
+        for backend in (gpu, cpu):
+            backend.step(1)
+        data, own = (backend.entities["robot"] for backend in (cpu, gpu))
+        torch.testing.assert_close(own.joint_vel.cpu(), data.joint_vel, atol=2e-3, rtol=1e-3)
+    for backend in (gpu, cpu):
+        backend.close()
+
+
+@pytest.mark.gpu
+def test_it_repeats_bit_for_bit_on_a_gpu(file):
+    backend = build(file, "cuda:0", cone="elliptic", fused=True)
+    tumble(backend, 10, 0)
+    prepare(backend)
+    solver = backend.solver.inner
+    ends = []
+    for _ in range(3):
+        solver.fused()
+        ends.append(solver.mjw_data.qacc.numpy())
+    assert (ends[0] == ends[1]).all() and (ends[0] == ends[2]).all()
+    backend.close()
+
+
+def test_what_it_cannot_do_is_done_by_mujoco_warp(file):
+    for settings, reason in (
+        ({"solver": "cg"}, "it has only Newton's method"),
+        ({"integrator": "rk4"}, "it has no Runge-Kutta integrator"),
+        ({"jacobian": "sparse"}, "the Jacobian is sparse"),
+    ):
+        backend = build(file, **settings)
+        solver = backend.solver.inner
+        assert solver.fused is None
+        assert unsupported(solver.mjw_model, solver.mjw_data) == reason
+        assert f"constraints in many kernels ({reason})" in backend.description
+        backend.close()
+        with pytest.raises(ConfigError, match=f"physics.solver.fused is True.*{reason}"):
+            build(file, fused=True, **settings)
+    backend = build(file, fused=False)
+    assert backend.solver.inner.fused is None
+    assert "(MuJoCo Warp)" in backend.description
+    backend.close()
+
+
+def test_the_release_of_newton_steps_as_it_was_read():
+    """Newton calls ``mujoco_warp.step`` in one private method, which is overridden."""
+    assert newton.__version__ == "1.8.0", "read SolverMuJoCo._mujoco_warp_step and mujoco_warp.forward again"
+    source = inspect.getsource(SolverMuJoCo._mujoco_warp_step)
+    assert source.count("_mujoco_warp.step(self.mjw_model, self.mjw_data)") == 1
+    stages = inspect.getsource(inspect.unwrap(mujoco_warp.forward))
+    order = ["fwd_position", "fwd_velocity", "fwd_actuation", "fwd_acceleration", "solver.solve", "rne_postconstraint"]
+    places = [stages.index(name + "(m, d") for name in order]
+    assert places == sorted(places)
