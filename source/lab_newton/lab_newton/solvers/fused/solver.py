@@ -7,8 +7,8 @@ import warp as wp
 from mujoco_warp import ConeType, Data, DisableBit, EnableBit, IntegratorType, Model, SolverType
 from newton.solvers import SolverMuJoCo
 
-from lab_newton.solvers.fused.data import problem, solution, work
-from lab_newton.solvers.fused.newton import solve_kernel
+from lab_newton.solvers.fused.newton_kernels import solve_kernel
+from lab_newton.solvers.fused.problem_kernels import problem, solution, work
 
 _INTEGRATORS = {
     IntegratorType.EULER: mujoco_warp.euler,
@@ -80,7 +80,7 @@ class FusedSolverMuJoCo(SolverMuJoCo):
         """Solves constraints in one kernel from now on."""
         self.fused = FusedSolve(self.mjw_model, self.mjw_data)
 
-    def _mujoco_warp_step(self) -> None:
+    def _mujoco_warp_step(self) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         # The one private method of Newton's that is overridden: it calls mujoco_warp.step.
         if self.fused is None:
             super()._mujoco_warp_step()

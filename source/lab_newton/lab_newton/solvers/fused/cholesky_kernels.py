@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from lab_newton.solvers.fused import block
-from lab_newton.solvers.fused.data import Work
+from lab_newton.solvers.fused import block_kernels as block
+from lab_newton.solvers.fused.problem_kernels import Work
 
 wp.set_module_options({"enable_backward": False})
 

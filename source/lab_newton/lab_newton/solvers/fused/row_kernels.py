@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from lab_newton.solvers.fused.data import (
+from lab_newton.solvers.fused.problem_kernels import (
     CONE,
     DRY_FRICTION,
     EQUALITY,

@@ -11,11 +11,11 @@ from functools import cache
 import warp as wp
 from mujoco_warp import OverflowType
 
-from lab_newton.solvers.fused import block
-from lab_newton.solvers.fused.cholesky import factorize, solve_transposed
-from lab_newton.solvers.fused.data import CONE, Problem, Solution, Work
-from lab_newton.solvers.fused.line_search import search_line
-from lab_newton.solvers.fused.rows import IN_CONE, kind_of, update_row, weigh_cone
+from lab_newton.solvers.fused import block_kernels as block
+from lab_newton.solvers.fused.cholesky_kernels import factorize, solve_transposed
+from lab_newton.solvers.fused.line_search_kernels import search_line
+from lab_newton.solvers.fused.problem_kernels import CONE, Problem, Solution, Work
+from lab_newton.solvers.fused.row_kernels import IN_CONE, kind_of, update_row, weigh_cone
 
 wp.set_module_options({"enable_backward": False})
 

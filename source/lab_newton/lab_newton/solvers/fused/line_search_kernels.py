@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warp as wp
 
-from lab_newton.solvers.fused import block
-from lab_newton.solvers.fused.data import CONE, Problem, Solution, Work
-from lab_newton.solvers.fused.rows import prepare_cone, row_slope
+from lab_newton.solvers.fused import block_kernels as block
+from lab_newton.solvers.fused.problem_kernels import CONE, Problem, Solution, Work
+from lab_newton.solvers.fused.row_kernels import prepare_cone, row_slope
 
 wp.set_module_options({"enable_backward": False})
 
