@@ -123,6 +123,9 @@ def describe(declared: Any) -> str:
         base, *limits = typing.get_args(declared)
         words = [str(limit) for limit in limits if isinstance(limit, Within | Ordered)]
         return " ".join(["finite float" if base is float and words else describe(base), *words]).rstrip()
+    origin, arguments = typing.get_origin(declared), typing.get_args(declared)
+    if isinstance(origin, type) and arguments and origin is not Callable:
+        return f"{origin.__name__}[{', '.join('...' if a is ... else describe(a) for a in arguments)}]"
     return str(declared).replace("typing.", "").replace("collections.abc.", "")
 
 

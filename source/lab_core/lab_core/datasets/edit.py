@@ -172,7 +172,11 @@ def _check_compatible(sources: Sequence[RecordedDataset]) -> None:
             files.add(path.resolve())
         if not len(source):
             raise DatasetError(f"{source.path} holds no episodes.")
-        if found := physics_differences(source.attributes, first.attributes):
+        try:
+            found = physics_differences(source.attributes, first.attributes)
+        except DatasetError as error:
+            raise DatasetError(f"{source.path}: {error}") from error
+        if found:
             raise DatasetError(f"{source.path} does not fit together with {first.path}:\n  " + "\n  ".join(found))
         if first.quaternion_order != source.quaternion_order:
             raise DatasetError(f"{first.path} and {source.path} store quaternions in different orders.")

@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 
 from lab_core.config import config_hash, dump_yaml
+from lab_core.datasets.errors import DatasetError
 from lab_core.env import Env
 from lab_core.errors import ConfigError
 from lab_core.physics import differences
@@ -81,9 +82,15 @@ def physics_differences(now: Mapping[str, Any], before: Mapping[str, Any]) -> li
         for name in ("quaternion", "names", "step_dt", "physics_dt", "decimation")
         if now.get(name) != before.get(name)
     ]
-    # Files of another program have no fingerprint.
-    mine, other = (json.loads(attributes.get("physics_fingerprint", "{}")) for attributes in (now, before))
-    return found + differences(mine, other)
+    return found + differences(_fingerprint(now), _fingerprint(before))
+
+
+def _fingerprint(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    # Files of another program have none.
+    try:
+        return dict(json.loads(attributes.get("physics_fingerprint", "{}")))
+    except (TypeError, ValueError) as error:
+        raise DatasetError(f"The attribute physics_fingerprint is damaged: {error}.") from error
 
 
 def _names(env: Env) -> dict[str, dict[str, list[str]]]:

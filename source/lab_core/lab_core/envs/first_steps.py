@@ -23,9 +23,10 @@ class FirstSteps:
         self._seen = HealthReport()
 
     def look(self, physics: PhysicsBackend) -> None:
-        """Counts a step, and asks ``physics`` behind some of the first; nothing is asked while a graph is captured."""
+        """Counts a step, and asks ``physics`` behind some of the first; nothing is asked while a graph is captured, or
+        where torch forbids to wait for the device."""
         self._steps += 1
-        if self._steps not in LOOKS or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+        if self._steps not in LOOKS or (torch.cuda.is_available() and _must_not_wait()):
             return
         known = self._seen.overflows
         self._seen = self._add(physics.health())
@@ -44,3 +45,7 @@ class FirstSteps:
     def _add(self, report: HealthReport) -> HealthReport:
         seen = self._seen
         return HealthReport(seen.non_finite_envs + report.non_finite_envs, seen.overflows | report.overflows)
+
+
+def _must_not_wait() -> bool:
+    return torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode() != 0

@@ -90,8 +90,8 @@ def test_arguments_and_exit_code_pass_through(plugin, capsys):
 
 
 def test_unknown_command_suggests_the_nearest(plugin, capsys):
-    assert main(["dnace"]) == 2
-    assert capsys.readouterr().err.startswith("error: unknown command 'dnace'. Did you mean 'dance'?")
+    assert main(["dancing"]) == 2
+    assert capsys.readouterr().err.startswith("error: unknown command 'dancing'. Did you mean 'dance'?")
 
 
 def test_broken_command_is_named(plugin, capsys):

@@ -49,7 +49,8 @@ def test_exploring_is_done_in_the_physics_of_the_teacher(ground):
     assert cfg.actions == teacher.actions and cfg.observations == teacher.observations, "policies of the task fit"
     assert cfg.scene.entities == teacher.scene.entities
     assert all(event.mode == "reset" for event in cfg.events.values())
-    assert not cfg.rewards and not cfg.curriculum and list(cfg.terminations) == ["time_out"]
+    edge = ["terrain_out_of_bounds"] if cfg.scene.terrain is not None else []
+    assert not cfg.rewards and not cfg.curriculum and list(cfg.terminations) == ["time_out", *edge]
     assert get_task(EXPLORE[ground]).make_dynamics_cfg() == dynamics.anymal_c_fit_cfg()
     dynamics.anymal_c_fit_cfg().check()
 

@@ -325,8 +325,8 @@ def test_indices_are_derived_once_and_only_where_asked_for(monkeypatch):
         count["nonzero"] += 1
         return nonzero(self, *args, **kwargs)
 
-    monkeypatch.setattr(torch.Tensor, "nonzero", counted)
     env = make(cartpole())
+    monkeypatch.setattr(torch.Tensor, "nonzero", counted)
     step(env, 40)
     assert count["nonzero"] == 0
 
