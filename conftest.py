@@ -46,15 +46,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Hands out the files with most slow tests first, so that no worker is left alone with one at the end.
+    """Skips what needs a CUDA device where there is none, and hands out the files with most slow tests first, so that
+    no worker is left alone with one at the end.
 
     Workers must agree on the names of tests, so that none may hold the address of an object.
     """
     if named := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"The name of a test holds an address; give its parameter an id: {named[0]}")
+    if (on_gpu := [item for item in items if item.get_closest_marker("gpu")]) and not has_cuda():
+        for item in on_gpu:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
     if hasattr(config, "workerinput"):
         slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
         items.sort(key=lambda item: -slow[item.path])
+
+
+def has_cuda() -> bool:
+    import torch  # here: suites without a test for a GPU do without it
+
+    return torch.cuda.is_available()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

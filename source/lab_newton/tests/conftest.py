@@ -21,7 +21,7 @@ MakeBackend = Callable[..., NewtonBackend]
 State = dict[str, torch.Tensor]
 CUDA = pytest.param(
     "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
+    marks=pytest.mark.gpu,
 )
 
 

@@ -205,7 +205,6 @@ def test_terms_of_a_task_read_buffers_that_keep_their_addresses(task):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("substeps", [False, True])
 @pytest.mark.parametrize("task", ["Lab-Cartpole", "Lab-Cartpole-Direct", "Lab-Velocity-Flat-AnymalC"])
 def test_a_recorded_step_is_one_graph_launch(task, substeps, monkeypatch):

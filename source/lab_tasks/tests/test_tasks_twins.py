@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 
 import pytest
-import torch
 
 import lab_tasks.twins  # noqa: F401  (registers the twins)
 from lab_core.managers import SceneEntityCfg
@@ -15,7 +14,7 @@ from lab_warp.twins import all_twins
 
 CUDA = pytest.param(
     "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
+    marks=pytest.mark.gpu,
 )
 MODULES = (mdp,)
 TARGET = {"target_pos": (2.0, -1.0, 0.0)}

@@ -115,10 +115,7 @@ def test_what_robomimic_does_with_a_file_works(tmp_path):
         "cpu",
         pytest.param(
             "cuda",
-            marks=[
-                pytest.mark.gpu,
-                pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-            ],
+            marks=pytest.mark.gpu,
         ),
     ],
 )

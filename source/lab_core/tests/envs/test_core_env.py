@@ -428,7 +428,6 @@ def test_picture_comes_in_the_form_of_gymnasium(monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_device_without_a_number_is_the_present_gpu():
     env = analytic_cartpole_env_cfg(2).build("cuda")
     assert env.device == torch.device("cuda", torch.cuda.current_device())

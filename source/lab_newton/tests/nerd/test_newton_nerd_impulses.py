@@ -199,9 +199,7 @@ def test_ground_of_several_materials_is_refused(landing, tmp_path):
         make_walkers(1, asset=asset, solver=NeRDSolverCfg(model=str(tmp_path / "walker.nerd")))
 
 
-CUDA = pytest.param(
-    "cuda:0", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
-)
+CUDA = pytest.param("cuda:0", marks=pytest.mark.gpu)
 
 
 @pytest.mark.parametrize("device", ["cpu", CUDA])
@@ -237,7 +235,6 @@ def test_kernels_move_robots_as_the_network_does(landing, device):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_graph_predicts_what_the_cpu_does(landing):
     representation, steps = landing.model.representation, landing.steps
     features = representation.features(steps.q, steps.qd, steps.effort)[:, None]

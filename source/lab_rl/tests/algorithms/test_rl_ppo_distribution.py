@@ -20,7 +20,6 @@ def test_draws_have_the_mean_and_deviation_of_the_distribution():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_sampling_on_a_gpu_never_waits_for_it():
     distribution = Gaussian(2).to("cuda")
     distribution.update(torch.zeros(8, 2, device="cuda"))

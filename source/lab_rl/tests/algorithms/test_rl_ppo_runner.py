@@ -318,7 +318,6 @@ def test_failed_update_is_named(monkeypatch, captured):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_collecting_on_a_gpu_never_waits_for_it():
     runner = cartpole_runner(num_envs=64, device="cuda:0")
     runner.iterate()
@@ -331,7 +330,6 @@ def test_collecting_on_a_gpu_never_waits_for_it():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_deterministic_runs_on_a_gpu_repeat_bit_for_bit():
     weights = []
     try:
@@ -348,7 +346,6 @@ def test_deterministic_runs_on_a_gpu_repeat_bit_for_bit():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_state_moves_from_a_gpu_to_a_new_runner():
     runner = cartpole_runner(device="cuda:0")
     runner.iterate()

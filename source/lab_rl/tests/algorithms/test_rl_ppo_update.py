@@ -91,7 +91,6 @@ def on_a_gpu(**changes) -> PPORunner:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("changes", [{}, {"obs_normalization": True}], ids=["plain", "normalised"])
 def test_graphs_learn_what_rsl_rl_does_up_to_rounding(changes):
     """At a fixed rate: rounding may decide otherwise where it adapts."""
@@ -102,7 +101,6 @@ def test_graphs_learn_what_rsl_rl_does_up_to_rounding(changes):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_policy_in_the_graph_of_a_step_learns_what_rsl_rl_does_up_to_rounding():
     """Only the first iterations: simulations drift apart."""
     (mine, ours), (other, theirs) = (
@@ -120,7 +118,6 @@ def test_a_policy_in_the_graph_of_a_step_learns_what_rsl_rl_does_up_to_rounding(
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
 def test_an_iteration_on_a_gpu_never_waits_for_it_between_its_two_reads(precision):
     runner = on_a_gpu(obs_normalization=True, precision=precision)
@@ -136,7 +133,6 @@ def test_an_iteration_on_a_gpu_never_waits_for_it_between_its_two_reads(precisio
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_capture_that_fails_is_told_and_the_call_is_made_all_the_same():
     value = torch.ones(3, device="cuda:0")
 
@@ -155,7 +151,6 @@ def test_a_capture_that_fails_is_told_and_the_call_is_made_all_the_same():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_state_that_is_loaded_is_the_one_that_graphs_go_on_with():
     runner, other = make_runner("cuda:0"), make_runner("cuda:0", seed=9)
     for each in (runner, other):

@@ -58,7 +58,6 @@ def test_a_fit_in_two_parts_is_the_fit_in_one(make_trainer, assert_same, changes
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(
     "changes",
     [{}, {"state_noise": 0.1}, {"precision": "fp16"}, {"horizon": 3}, MEMORY],
@@ -74,7 +73,6 @@ def test_captured_updates_are_those_without_a_graph(make_trainer, changes):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_state_goes_on_on_another_device(make_trainer, assert_same):
     gpu, cpu = make_trainer(device="cuda"), make_trainer()
     for first, second in ((gpu, cpu), (cpu, gpu)):

@@ -64,7 +64,6 @@ def test_nothing_is_compiled_on_a_cpu():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_fused_updates_are_those_that_are_not(cart_cfg, settings):
     """Captured too, as a run has them."""
     actors = []

@@ -300,7 +300,6 @@ def test_default_settings_are_possible(settings):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_captured_updates_are_those_that_are_called(cart_cfg, settings):
     runners = [
         SuperMimicRunner(cart_cfg(64).build("cuda"), settings(captured=captured, precision="fp32"))
@@ -319,7 +318,6 @@ def test_captured_updates_are_those_that_are_called(cart_cfg, settings):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_updates_do_not_wait_for_the_device(cart_cfg, settings):
     runner = SuperMimicRunner(cart_cfg(64).build("cuda"), settings())
     for _ in range(3):

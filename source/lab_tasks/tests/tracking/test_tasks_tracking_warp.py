@@ -144,7 +144,6 @@ def test_every_term_has_a_twin_with_its_parameters(module):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_step_is_one_graph_on_a_gpu():
     cfg = g1_env_cfg()
     cfg.scene.num_envs, cfg.seed = 64, 5
@@ -179,7 +178,6 @@ def test_a_step_computes_nothing_that_torch_refuses_in_a_deterministic_run(front
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("frontend", ["torch", "warp"])
 def test_deterministic_runs_repeat_on_a_gpu(frontend):
     def run() -> list[torch.Tensor]:

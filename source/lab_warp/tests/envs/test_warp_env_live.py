@@ -134,7 +134,6 @@ def test_a_bad_action_is_refused_before_anything_happens(frontend):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_live_step_on_a_gpu_does_what_a_step_does():
     from lab_core.registry import get_task
 
@@ -157,7 +156,6 @@ def test_a_live_step_on_a_gpu_does_what_a_step_does():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_live_steps_on_a_gpu_with_torch_code_between_the_graphs_run_beside_it():
     def torch_reward(env):
         return torch.ones(env.num_envs, device=env.device)

@@ -25,7 +25,7 @@ from lab_warp.testing import assert_same_results, rollout, step_report
 
 CUDA = pytest.param(
     "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
+    marks=pytest.mark.gpu,
 )
 N = 5
 

@@ -82,7 +82,6 @@ def test_the_benchmark_tells_launches_and_islands():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_marks_on_a_gpu_are_events_of_the_graphs():
     env, marks = make("cuda"), []
     with env.mark_stages(marks.append):
