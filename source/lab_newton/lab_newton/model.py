@@ -9,6 +9,8 @@ import warp as wp
 
 from lab_core.errors import ConfigError
 from lab_core.scene import SceneCfg
+from lab_newton.robot_files import ImportedFile
+from lab_newton.robot_files.collisions import keep_pairs_of_files
 from lab_newton.state import NewtonEntity
 from lab_newton.terrain import Ground
 
@@ -40,6 +42,7 @@ def build_model(
     world = new_builder(gravity, prepare)
     for entity in entities.values():
         entity.add_to(world)
+    keep_pairs_of_files(world, [one for entity in entities.values() if (one := _file_that_touches_itself(entity))])
     if not entities:
         raise ConfigError("scene.entities is empty: the Newton backend needs at least one entity.")
     fixed = [name for name, entity in entities.items() if not entity.layout.floating]
@@ -57,7 +60,13 @@ def build_model(
     builder = new_builder(gravity, prepare)
     builder.replicate(world, num_envs)
     ground.add_to(builder)
-    return builder.finalize(device=device)
+    # What MuJoCo compiled is physical; Newton would make inertias below 1e-6 kg m^2 larger.
+    is_compiled = all(entity.imported is not None and entity.imported.file is not None for entity in entities.values())
+    return builder.finalize(device=device, skip_validation_inertia=is_compiled)
+
+
+def _file_that_touches_itself(entity: NewtonEntity) -> ImportedFile | None:
+    return entity.imported if getattr(entity.cfg, "self_collision", True) else None
 
 
 def _brings_still_shapes(entity: NewtonEntity, world: newton.ModelBuilder) -> bool:

@@ -8,7 +8,13 @@ from lab_newton.robot_files.engine import MjModel, mujoco
 
 
 def colliding_pairs(model: MjModel) -> set[tuple[int, int]]:
-    """Returns the pairs of geoms that MuJoCo looks at, smaller number first: by their masks, or listed as pairs.
+    """Returns the pairs of geoms that MuJoCo looks at, smaller number first: by their masks, or listed as pairs."""
+    listed = zip(model.pair_geom1, model.pair_geom2, strict=True)
+    return pairs_by_masks(model) | {(int(min(one, two)), int(max(one, two))) for one, two in listed}
+
+
+def pairs_by_masks(model: MjModel) -> set[tuple[int, int]]:
+    """Returns the pairs of geoms, smaller number first, that MuJoCo looks at without being told of the pair.
 
     Left out are those of one body, of bodies that are fixed together, of parent and child, and excluded bodies
     (``mj_collision`` in MuJoCo's documentation, "Contact detection").
@@ -30,5 +36,4 @@ def colliding_pairs(model: MjModel) -> set[tuple[int, int]]:
         related = (weld[a] and weld[a] == above_b) or (weld[b] and weld[b] == above_a)
         if not (filters and related):
             found.add((one, two))
-    listed = zip(model.pair_geom1, model.pair_geom2, strict=True)
-    return found | {(int(min(one, two)), int(max(one, two))) for one, two in listed}
+    return found

@@ -128,6 +128,8 @@ def _text(values: np.ndarray) -> str:
 def _compare_bodies(ours, theirs: MjModel, matching: Matching) -> Iterator[Difference]:
     yield from _fields("body", ("body_mass", "body_gravcomp"), ours, theirs, matching.moving_bodies, matching)
     for mine, other in matching.moving_bodies:
+        if not theirs.body_mass[other] and not theirs.body_inertia[other].any():
+            continue  # where nothing is, its place makes no difference
         name = matching.describe("body", other)
         size = float(np.sqrt(theirs.body_inertia[other].max() / max(theirs.body_mass[other], 1e-12)))
         yield from _different(name, "body_ipos", ours.body_ipos[mine], theirs.body_ipos[other], size)

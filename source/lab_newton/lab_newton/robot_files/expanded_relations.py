@@ -59,9 +59,25 @@ def equality_order(model: MjModel) -> list[int]:
 
 
 def tendon_order(model: MjModel) -> list[int]:
-    """Returns the tendons in the order in which the importer reads them: fixed ones first."""
+    """Returns the tendons in the order in which the importer reads them: fixed ones first.
+
+    Those that only actuators and sensors look at are left out: they pull at nothing.
+    """
     first = model.wrap_type[model.tendon_adr]
-    return sorted(range(model.ntendon), key=lambda index: first[index] != mujoco.mjtWrap.mjWRAP_JOINT)
+    acts = [tendon for tendon in range(model.ntendon) if _acts(model, tendon)]
+    return sorted(acts, key=lambda index: first[index] != mujoco.mjtWrap.mjWRAP_JOINT)
+
+
+def _acts(model: MjModel, tendon: int) -> bool:
+    """Returns whether a tendon pulls by itself, or an equality holds it."""
+    fields = ("stiffness", "damping", "frictionloss", "armature", "limited")
+    tied = [
+        end
+        for index in range(model.neq)
+        if model.eq_type[index] == mujoco.mjtEq.mjEQ_TENDON
+        for end in (model.eq_obj1id[index], model.eq_obj2id[index])
+    ]
+    return tendon in tied or any(getattr(model, f"tendon_{field}")[tendon] for field in fields)
 
 
 def _add_contacts(contact: ET.Element, model: MjModel, names: Names, body: Callable[[int], str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import mujoco_warp
 import newton
@@ -168,6 +169,16 @@ def _allow_margins(model: newton.Model) -> None:
         model.mujoco.flag_nativeccd.fill_(0)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+class _Solver(FusedSolverMuJoCo):
+    """Leaves out MuJoCo's rule that parents and children do not touch, as the model lists all pairs that do not.
+
+    Fixed roots are mocap bodies here. MuJoCo would apply the rule to them, and does not to bodies fixed to the world.
+    """
+
+    _DISABLE_FLAGS = (*FusedSolverMuJoCo._DISABLE_FLAGS, "filterparent")
+    _FLAG_DEFAULTS: ClassVar = FusedSolverMuJoCo._FLAG_DEFAULTS | {"filterparent": False}
+
+
 def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_newton: bool) -> FusedSolverMuJoCo:
     if not by_newton:
         _allow_margins(model)
@@ -175,7 +186,7 @@ def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_new
     sizes = None if by_newton else estimate_sizes(model, cfg.cone)
     num_dofs = model.joint_dof_count // max(model.world_count, 1)
     dense = cfg.jacobian == "auto" and _may_fuse(cfg, model.device) and fits(num_dofs)
-    solver = FusedSolverMuJoCo(
+    solver = _Solver(
         model,
         solver=cfg.solver,
         integrator=cfg.integrator,

@@ -172,7 +172,7 @@ def test_settings_are_those_of_the_task(world):
     assert option.gravity == pytest.approx([0.0, 0.0, -9.81])
     # All else is as in MuJoCo by default, but one point per pair of convex shapes.
     flags = mujoco.mjtDisableBit
-    off = flags.mjDSBL_MULTICCD | (0 if cfg.contacts else flags.mjDSBL_CONTACT)
+    off = flags.mjDSBL_MULTICCD | flags.mjDSBL_FILTERPARENT | (0 if cfg.contacts else flags.mjDSBL_CONTACT)
     assert option.disableflags == off
     # MuJoCo Warp need not compute what these robots do not have.
     absent = flags.mjDSBL_ACTUATION | flags.mjDSBL_SPRING | flags.mjDSBL_DAMPER
