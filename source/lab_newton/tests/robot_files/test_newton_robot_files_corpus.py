@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # tests are imported without their folder
-from robot_files_corpus import Outcome, try_file  # noqa: E402
+from robot_files_corpus import Outcome, try_file
 
 PACKAGES = ("dm_control==1.0.50", "gymnasium-robotics==1.4.2", "metaworld==3.1.1", "mjlab==1.6.0", "robosuite==1.5.2")
 ACCEPTED = 0.85
