@@ -42,7 +42,7 @@ from lab_newton.terrain import Ground
 from lab_newton.viewer.onlookers import Onlookers
 from lab_newton.world_health import WorldHealth
 from lab_warp import CaptureContext, WarpRng, captured
-from lab_warp.progress import Progress, quiet_warp
+from lab_warp.progress import Progress, quiet_warp, start_warp
 
 if TYPE_CHECKING:
     from lab_newton.viewer.browser import BrowserViewer
@@ -64,8 +64,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
             raise TypeError(f"The Newton backend takes a NewtonCfg, got {type(cfg).__name__}.")
         check_kinds(cfg, "physics")
         self._cfg, self._scene = cfg, scene
-        with quiet_warp():
-            wp.init()
+        start_warp()
         self._device = wp.device_from_torch(device)
         self._capture_context = CaptureContext(self._device)
         self._written = wp.from_torch(self.written)

@@ -6,11 +6,14 @@ happens once on a machine.
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import TracebackType
 
 import warp as wp
@@ -26,6 +29,35 @@ def quiet_warp() -> Iterator[None]:
         yield
     finally:
         wp.config.log_level = level
+
+
+def start_warp() -> None:
+    """Starts Warp without a word where there is nothing to say: a machine without a GPU needs no driver for one."""
+    with quiet_warp(), nullcontext() if _has_gpu() else _without_driver_warning():
+        wp.init()
+
+
+def _has_gpu() -> bool:
+    """Whether the system shows an NVIDIA GPU, with or without a driver that works."""
+    return any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia"))
+
+
+@contextmanager
+def _without_driver_warning() -> Iterator[None]:
+    """Keeps one line from standard error, which Warp's library writes before it can be told not to."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as caught:
+        os.dup2(caught.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            for line in caught:
+                if b"NVIDIA CUDA driver" not in line:
+                    os.write(2, line)
 
 
 class Progress:

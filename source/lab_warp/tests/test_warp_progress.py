@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
 import warp as wp
 
-from lab_warp.progress import Progress, quiet_warp
+from lab_warp import progress
+from lab_warp.progress import Progress, quiet_warp, start_warp
 
 
 def test_nothing_is_said_when_it_is_quick(capfd):
@@ -37,3 +39,12 @@ def test_warp_is_only_quiet_inside():
     with quiet_warp():
         assert wp.config.log_level >= wp.LOG_WARNING
     assert wp.config.log_level == before
+
+
+@pytest.mark.parametrize("gpu", (False, True))
+def test_a_missing_driver_is_told_only_where_there_is_a_gpu(gpu, monkeypatch, capfd):
+    """Warp's library writes to the file descriptor, past Python."""
+    monkeypatch.setattr(progress, "_has_gpu", lambda: gpu)
+    monkeypatch.setattr(wp, "init", lambda: os.write(2, b"Warp: no NVIDIA CUDA driver\nanother word\n"))
+    start_warp()
+    assert capfd.readouterr().err.splitlines() == ["Warp: no NVIDIA CUDA driver"] * gpu + ["another word"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 
@@ -23,10 +23,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print ``rows`` below ``columns``; without a terminal one line per row, in aligned columns."""
     console = Console()
     if console.is_terminal:
-        table = Table(*columns)
+        names = [columns[0], *(row[0] for row in rows)]
+        table = Table(Column(columns[0], no_wrap=True, min_width=max(map(len, names))), *columns[1:])
         for row in rows:
             table.add_row(*map(Text, row))
-        console.print(table)
+        console.print(table, crop=False)  # a name is there to be copied, whole, also from a narrow terminal
         return
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     for row in (columns, *rows):

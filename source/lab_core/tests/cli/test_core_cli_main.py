@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import textwrap
 import warnings
+from functools import partial
 
 import pytest
+from rich.console import Console
 
-from lab_core.cli import main
+from lab_core.cli import console, main
 from lab_core.cli.console import print_table
 from lab_core.cli.info import PROBES, collect, lab_versions
 
@@ -217,3 +220,13 @@ class TestReaderGone:
     def test_another_pipe_is_an_error(self, plugin):
         with pytest.raises(BrokenPipeError):
             main(["pipe"])
+
+
+@pytest.mark.parametrize("width", [30, 60, 100])
+def test_the_first_column_is_whole_on_any_terminal(monkeypatch, width):
+    """It holds ids, which people copy."""
+    shown = io.StringIO()
+    monkeypatch.setattr(console, "Console", partial(Console, file=shown, force_terminal=True, width=width))
+    name = "Lab-Velocity-Rough-AnymalC-Explore"
+    print_table(("task", "description"), [(name, "Wide states and random targets of an ANYmal C on rough ground.")])
+    assert name in shown.getvalue()
