@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -167,6 +168,15 @@ class ForwardKinematics:
         self._joints = _Joints(tree, order, device, dtype)
         self._com = torch.tensor(tree.centers_of_mass, dtype=dtype, device=device)
         self._world = torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], dtype=dtype, device=device)
+        self._alone: dict[int, ForwardKinematics] = {}
+
+    def of_body(self, body: int) -> ForwardKinematics:
+        """Returns the kinematics of one body by its place in the tree, made once: only what lies between it and the
+        root is computed."""
+        if body not in self._alone:
+            name = re.escape(self.tree.body_names[body])
+            self._alone[body] = ForwardKinematics(self.tree, name, self._com.device, self._com.dtype)
+        return self._alone[body]
 
     def poses(self, joint_pos: Tensor, root_pose: Tensor | None = None) -> Tensor:
         """Returns the link frames in the world (..., B, 7).

@@ -200,3 +200,13 @@ def test_free_root_must_be_given():
         exact().poses(position)
     with pytest.raises(LabError, match="'base' is free: give its velocity"):
         exact().states(position, velocity, root)
+
+
+def test_a_body_alone_is_where_it_is_among_all():
+    kinematics = ForwardKinematics(TREE, dtype=torch.float64)
+    joint_pos, _, root, _ = random_state(4)
+    poses = kinematics.poses(joint_pos, root)
+    for body in range(len(TREE.body_names)):
+        alone = kinematics.of_body(body)
+        torch.testing.assert_close(alone.poses(joint_pos, root)[:, 0], poses[:, body])
+        assert kinematics.of_body(body) is alone

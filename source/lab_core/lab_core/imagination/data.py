@@ -23,7 +23,7 @@ class _derived:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
-        self._name = f"_{function.__name__}_found"
+        self._name = f"_{function.__name__.lstrip('_')}_found"
         self.__doc__ = function.__doc__
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
@@ -71,6 +71,7 @@ class ImaginedData:
         self._gravity = gravity
         self._step_dt = step_dt
         self._gathered = gathered
+        self._poses: dict[int, torch.Tensor] = {}
         self.joint_pos = state.joint_pos
         self.joint_vel = state.joint_vel
         self.joint_names = data.joint_names
@@ -95,12 +96,23 @@ class ImaginedData:
             )
         return (self.joint_vel - self._before.joint_vel) / self._step_dt
 
+    _bodies_found: BodyStates | None = None
+
     @_derived
     def _bodies(self) -> BodyStates:
         state = self._state
         return self._kinematics.states(
             state.joint_pos, state.joint_vel, state.root_link_pose_w, state.root_com_vel_w, self.body_com_pos_b
         )
+
+    def link_pose_w(self, body: int) -> torch.Tensor:
+        """Returns the pose (K, 7) of one body, for less than those of all where nobody asks for these."""
+        alone = self._kinematics.of_body(body)  # made when a term is tried, so that compilers find it
+        if self._bodies_found is not None:
+            return self._bodies_found.pose[:, body]
+        if body not in self._poses:
+            self._poses[body] = alone.poses(self.joint_pos, self._state.root_link_pose_w)[:, 0]
+        return self._poses[body]
 
     @property
     def body_link_pose_w(self) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from lab_core.scene.buffers import Buffer, Kind, Notice, Role
 from lab_core.scene.entity_data import EntityData
 
@@ -56,3 +58,8 @@ class ArticulationData(EntityData):
     """Inertia of the drive, seen at the joint."""
     joint_friction = Buffer(Role.PROPERTY, "joint", Kind.NUMBER, "N m or N", notice=Notice.JOINT_FORCE)
     """Largest dry friction effort in the joint."""
+
+    def link_pose_w(self, body: int) -> torch.Tensor:
+        """Returns the pose (N, 7) of one body; terms that read no other cost imagination less than with
+        :attr:`body_link_pose_w`."""
+        return self.body_link_pose_w[:, body]

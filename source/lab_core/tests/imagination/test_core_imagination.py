@@ -377,3 +377,16 @@ def test_properties_are_those_of_the_rows(cfg):
     state = replace(state, **{name: getattr(state, name)[ids] for name in STATE})
     view = imagination.view({"robot": state}, ids, action=torch.zeros(3, 1), prev_action=torch.zeros(3, 1))
     assert torch.equal(view.scene["robot"].data.default_joint_pos, data.default_joint_pos[ids])
+
+
+def test_the_pose_of_one_body_is_that_of_the_simulation_whether_or_not_all_are_known(cfg):
+    env = cfg.build()
+    env.reset()
+    for _ in range(3):
+        env.step(torch.ones(N, 1))
+    data, imagined = env.scene["robot"].data, Imagination(env).present().scene["robot"].data
+    last = data.num_bodies - 1
+    alone = imagined.link_pose_w(last)
+    torch.testing.assert_close(alone, data.link_pose_w(last))
+    torch.testing.assert_close(imagined.body_link_pose_w[:, last], alone)
+    assert torch.equal(imagined.link_pose_w(last), imagined.body_link_pose_w[:, last])

@@ -74,7 +74,6 @@ class WorldModelFit:
         size = (self.cfg.batch_size, model.inputs.mean.shape[0])
         self._noise = torch.zeros(size, device=device)
         self._fused_step = fused(self._step, device, cfg.fused)
-        self._fused_error = fused(self._error, device, cfg.fused)
         for horizon in {self.cfg.first_horizon, self.cfg.horizon}:
             batch = WindowBatch(replay, horizon, self.cfg.batch_size)
             self._batches[horizon] = batch
@@ -91,9 +90,14 @@ class WorldModelFit:
         self.model.inputs.update(self.model.join(start, values["targets"], context), valid)
         self.model.changes.update(self.model.motion.increments(start, end), valid)
 
+    @property
+    def horizon(self) -> int:
+        """Steps that the model predicts on its own in the next update."""
+        return self.cfg.first_horizon if self.update_count < self.cfg.first_updates else self.cfg.horizon
+
     def update(self) -> Tensor:
         """Makes one update and returns the loss (), on the device."""
-        horizon = self.cfg.first_horizon if self.update_count < self.cfg.first_updates else self.cfg.horizon
+        horizon = self.horizon
         progress = min(self.update_count / max(self._total, 1), 1.0)
         share = 0.5 + 0.5 * math.cos(math.pi * progress)
         low, high = self.cfg.final_learning_rate, self.cfg.learning_rate
@@ -117,7 +121,7 @@ class WorldModelFit:
         valid = self._valid(batch)
         predicted, logits = self._predict(batch, noise, valid, self._fused_step)
         happened = batch.values.get("events", torch.zeros_like(logits))
-        return self._fused_error(predicted.tensors(), actual.tensors(), logits, happened, valid)
+        return self._error(predicted.tensors(), actual.tensors(), logits, happened, valid)
 
     def _error(
         self,

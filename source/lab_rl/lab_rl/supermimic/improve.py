@@ -81,7 +81,6 @@ class PolicyUpdate:
             return fused(function, device, cfg.fused)
 
         self.imagine = Imaginer(task, frozen(model), actor, limit, fuse)
-        self._fused_score, self._fused_value_loss = fuse(self.score), fuse(self._value_loss)
         self._train_actor = CapturedCall(self._improve, device, cfg.captured)
         self._train_critic = CapturedCall(self._fit_critic, device, cfg.captured)
         self._learned: tuple[Tensor, Tensor, Tensor] | None = None
@@ -127,7 +126,7 @@ class PolicyUpdate:
         """Makes an update of the policy and returns the first :data:`FIGURES`."""
         with self._autocast():
             rollout = self.imagine(self._inputs, self._context)
-            objective, targets, alive, figures = self._fused_score(
+            objective, targets, alive, figures = self.score(
                 rollout.reward, rollout.terminated, rollout.clip_ended, rollout.critic_inputs, self._inputs.finite
             )
         grads = torch.autograd.grad(-objective, self.actor_optimizer.parameters)
@@ -174,7 +173,7 @@ class PolicyUpdate:
             parts = (values.tensor_split(self.cfg.critic_mini_batches, dim=1) for values in self._learned)
             for shown, target, weight in zip(*parts, strict=True):
                 with self._autocast():
-                    loss = self._fused_value_loss(shown, target, weight)
+                    loss = self._value_loss(shown, target, weight)
                 _assign(self.critic_optimizer, torch.autograd.grad(loss, self.critic_optimizer.parameters))
                 self.critic_optimizer.step((weight > 0).any())
                 losses.append(loss.detach())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict
 
@@ -39,6 +40,36 @@ class PhaseClock:
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
+
+
+class StartNotes:
+    """Says on stderr what the first iteration is at, which makes kernels and graphs: a line when a part begins, and the
+    seconds until then. It waits for the device; after :meth:`end` it does nothing.
+
+    Args:
+        device: What computes.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._start: float | None = None
+        self._ended = False
+
+    def begin(self, part: str) -> None:
+        """Begins a part, and so ends the one before."""
+        if self._ended:
+            return
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        now = time.perf_counter()
+        if self._start is None:
+            self._start = now
+        print(f"First iteration, {now - self._start:.1f} s: {part}", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Ends the last part."""
+        self.begin("done")
+        self._ended = True
 
 
 def _between(start: float | torch.cuda.Event, end: float | torch.cuda.Event) -> float:

@@ -40,13 +40,16 @@ class RolloutEnds:
         return (gamma**steps * self.alive * (reward + beyond)).sum(dim=0)
 
     def td_lambda(self, reward: Tensor, next_value: Tensor, gamma: float, lam: float) -> Tensor:
-        """Returns targets (H, B) of the values of the states that steps begin in: TD(lambda) of Sutton (1988)."""
+        """Returns targets (H, B) of the values of the states that steps begin in: TD(lambda) of Sutton (1988);
+        0 for steps that do not count."""
         reward, next_value = reward.detach(), next_value.detach()
-        target = next_value[-1]
-        targets = []
-        for step in reversed(range(len(reward))):
-            mixed = (1.0 - lam) * next_value[step] + lam * target
-            later = torch.where(self.last[step], next_value[step], mixed)
-            target = reward[step] + gamma * self.goes_on[step] * later
+        # target[t] = own[t] + share[t] target[t + 1], in one operation a step
+        beyond = gamma * self.goes_on
+        own = reward + beyond * torch.where(self.last, next_value, (1.0 - lam) * next_value)
+        own = torch.where(self.alive > 0.0, own, 0.0)
+        share = torch.where(self.last, 0.0, lam * beyond)
+        target, targets = own[-1], []
+        for mine, part in zip(reversed(own.unbind()), reversed(share.unbind()), strict=True):
+            target = torch.addcmul(mine, part, target)
             targets.append(target)
         return torch.stack(targets[::-1])

@@ -196,6 +196,7 @@ class _LimitGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        norm = torch.stack([grad.square().sum(dim=-1, keepdim=True) for grad in grads]).sum(0).sqrt()
-        scale = torch.where(norm.isfinite(), (ctx.limit / (norm + 1e-12)).clamp(max=1.0), 0.0)
-        return None, *(torch.where(norm.isfinite(), grad * scale, 0.0) for grad in grads)
+        whole = torch.cat(grads, dim=-1)
+        norm = whole.square().sum(dim=-1, keepdim=True).sqrt()
+        limited = torch.where(norm.isfinite(), whole * (ctx.limit / (norm + 1e-12)).clamp(max=1.0), 0.0)
+        return None, *limited.split([grad.shape[-1] for grad in grads], dim=-1)

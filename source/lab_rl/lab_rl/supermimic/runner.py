@@ -18,11 +18,12 @@ from lab_core.physics import differences
 from lab_core.recorder import RecorderManager
 from lab_core.seeding import make_generator, rng_state, set_rng_state
 from lab_rl.algorithms import EpisodeStatistics, Iteration, Runner, StepLogs
+from lab_rl.fused import can_fuse
 from lab_rl.supermimic.exploration import Exploration
 from lab_rl.supermimic.fit import WorldModelFit
 from lab_rl.supermimic.improve import FIGURES, PolicyUpdate
 from lab_rl.supermimic.networks import Actor, Critic
-from lab_rl.supermimic.phases import PhaseClock
+from lab_rl.supermimic.phases import PhaseClock, StartNotes
 from lab_rl.supermimic.policy import SuperMimicPolicy
 from lab_rl.supermimic.recording import replay_recorder_cfg
 from lab_rl.supermimic.replay import Replay, WindowBatch
@@ -76,6 +77,8 @@ class SuperMimicRunner(Runner):
         self._logs = StepLogs()
         self.iteration = self.env_steps = 0
         self._warm = False
+        self._notes = StartNotes(device)
+        self._making = "compiling" if cfg.fused and can_fuse(device) else "making"
         self._held_out_batch = WindowBatch(self.replay, cfg.world_model.horizon, _HELD_OUT_WINDOWS)
 
     def _make_networks(self) -> None:
@@ -108,17 +111,22 @@ class SuperMimicRunner(Runner):
         if self.task.refresh():
             self.policy_update.forget()
         if not self._warm:
+            self._notes.begin(f"collecting {cfg.warmup_steps} steps in {self.env.num_envs} environments")
             steps += self._collect(cfg.warmup_steps, cfg.warmup_noise)
             self._check_targets()
             clock.mark("collection")
-            self._update_model(max(cfg.warmup_updates - self.fit.update_count, 0))
+            self._warm_up_model(max(cfg.warmup_updates - self.fit.update_count, 0))
             clock.mark("world_model")
             self._warm = True
+        self._notes.begin(f"collecting {cfg.num_steps_per_env} steps")
         steps += self._collect(cfg.num_steps_per_env)
         clock.mark("collection")
+        self._notes.begin(f"making the world model's update with {self.fit.horizon} steps")
         model_loss = self._update_model(cfg.world_model_updates)
         clock.mark("world_model")
+        self._notes.begin(f"{self._making} the policy's and the critic's update")
         figures = torch.stack([self.policy_update.update(clock.mark) for _ in range(cfg.policy_updates)]).mean(0)
+        self._notes.end()
         self.iteration += 1
         self.env_steps += steps * self.env.num_envs
         report = self._read(model_loss, figures)
@@ -186,6 +194,13 @@ class SuperMimicRunner(Runner):
                 f"Actions ({names}) become targets that are up to {float(error):.3g} away from those of "
                 "imagination: processed_for() of an action term does not say what it does."
             )
+
+    def _warm_up_model(self, number: int) -> None:
+        """Fits the model before the policy learns anything; its first update is made on the way."""
+        self._notes.begin(f"{self._making} the world model's update")
+        self._update_model(min(number, 1))
+        self._notes.begin(f"fitting the world model, {number} updates")
+        self._update_model(number - 1)
 
     def _update_model(self, number: int) -> Tensor:
         """Returns the mean loss () of so many updates, NaN for none."""

@@ -121,7 +121,7 @@ def test_targets_of_the_critic():
     terminated[2, 1] = clip_ended[1, 2] = True
     ends = RolloutEnds.find(terminated, clip_ended, torch.ones(3, dtype=torch.bool))
     one_step = ends.td_lambda(reward, value, 0.9, lam=0.0)
-    torch.testing.assert_close(one_step, reward + 0.9 * torch.where(terminated, 0.0, value))
+    torch.testing.assert_close(one_step, ends.alive * (reward + 0.9 * torch.where(terminated, 0.0, value)))
     whole = ends.td_lambda(reward, value, 0.9, lam=1.0)
     torch.testing.assert_close(whole[0], ends.returns(reward, value, 0.9))
     mixed = ends.td_lambda(reward, value, 0.9, lam=0.5)

@@ -165,4 +165,5 @@ def _key_bodies(cfg: MotionCommandCfg, body_names: Sequence[str], device: torch.
     names = tuple(body_names[body] for body in ids)
     if cfg.anchor_body not in names:
         raise TermError(f"anchor_body {cfg.anchor_body!r} must be one of the body_names {', '.join(names)}.")
-    return KeyBodies(names, torch.tensor(ids, device=device), names.index(cfg.anchor_body))
+    anchor = names.index(cfg.anchor_body)
+    return KeyBodies(names, torch.tensor(ids, device=device), anchor, ids[anchor])

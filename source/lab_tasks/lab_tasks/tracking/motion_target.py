@@ -62,6 +62,8 @@ class KeyBodies:
     """(B,) int64, columns of the robot's buffers."""
     anchor: int
     """Place of the anchor among the key bodies."""
+    anchor_id: int
+    """Column of the anchor in the robot's buffers."""
 
     def find(self, names: Sequence[str]) -> list[int]:
         """Returns places among the key bodies.
@@ -90,6 +92,12 @@ def key_poses(env: Env, keys: KeyBodies, asset_cfg: SceneEntityCfg) -> tuple[tor
     """Returns positions (N, B, 3) relative to the environment's origin and orientations (N, B, 4)."""
     pose = env.scene[asset_cfg.name].data.body_link_pose_w.index_select(1, keys.ids)
     return pose[..., :3] - env.scene.env_origins[:, None], pose[..., 3:]
+
+
+def anchor_pose(env: Env, keys: KeyBodies, asset_cfg: SceneEntityCfg) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns position (N, 3) and orientation (N, 4) of the anchor alone, as :func:`key_poses`."""
+    pose = env.scene[asset_cfg.name].data.link_pose_w(keys.anchor_id)
+    return pose[:, :3] - env.scene.env_origins, pose[:, 3:]
 
 
 def key_velocities(env: Env, keys: KeyBodies, asset_cfg: SceneEntityCfg) -> tuple[torch.Tensor, torch.Tensor]:

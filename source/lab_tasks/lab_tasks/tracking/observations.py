@@ -7,7 +7,7 @@ import torch
 from lab_core.env import Env, ManagerBasedEnv
 from lab_core.managers import SceneEntityCfg, declare
 from lab_core.math import matrix_from_quat, quat_apply_inverse, quat_conjugate, quat_mul
-from lab_tasks.tracking.motion_target import key_poses, motion_command
+from lab_tasks.tracking.motion_target import anchor_pose, key_poses, motion_command
 
 _ROBOT = SceneEntityCfg("robot")
 
@@ -16,9 +16,8 @@ _ROBOT = SceneEntityCfg("robot")
 def motion_anchor_pos_b(env: ManagerBasedEnv, command_name: str, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Position of the motion's anchor in the frame of the robot's (N, 3) [m]."""
     command = motion_command(env, command_name)
-    pos, quat = key_poses(env, command.keys, asset_cfg)
-    anchor = command.keys.anchor
-    return quat_apply_inverse(quat[:, anchor], command.target.body_pos[:, anchor] - pos[:, anchor])
+    pos, quat = anchor_pose(env, command.keys, asset_cfg)
+    return quat_apply_inverse(quat, command.target.body_pos[:, command.keys.anchor] - pos)
 
 
 @declare(capturable=True, differentiable=True)
@@ -26,7 +25,7 @@ def motion_anchor_ori_b(env: ManagerBasedEnv, command_name: str, asset_cfg: Scen
     """Orientation of the motion's anchor in the frame of the robot's (N, 6): the first two columns of its matrix, row
     by row."""
     command = motion_command(env, command_name)
-    quat = key_poses(env, command.keys, asset_cfg)[1][:, command.keys.anchor]
+    _, quat = anchor_pose(env, command.keys, asset_cfg)
     return _two_columns(quat_mul(quat_conjugate(quat), command.target.body_quat[:, command.keys.anchor]))
 
 
