@@ -73,6 +73,6 @@ class PPOCfg(AgentCfg):
     """Mirrored steps to learn from; ``--agent.symmetry.function module:name`` switches it on."""
     precision: Literal["fp32", "tf32"] = "fp32"
     """Of the products of matrices where it is :attr:`captured` on a GPU: tf32 rounds their factors to 10 bits."""
-    captured: bool = False
+    captured: bool = True
     """Act and update without waiting for the device, on a GPU by CUDA graphs; False: by rsl-rl's own code, which does
     the same, and on a CPU bit for bit."""

@@ -184,7 +184,7 @@ class TestTrain:
         assert front_end == "Front end warp (the default where it is installed; --frontend torch asks for the other)"
         assert re.fullmatch(r"A step is \d+ graphs\. Not recorded: physics analytic: its steps are no kernels.*", step)
         assert load_run_cfg(run_of(logs).config).frontend == "warp"
-        assert main([*argv, "--frontend", "torch"]) == 0
+        assert main([*argv, "--frontend", "torch", "--agent.no-captured"]) == 0
         learning = "Acts and learns in rsl-rl's own code, without graphs: agent.captured is off."
         assert shown(capsys) == ["Front end torch (as configured)", f"Nothing of a step is recorded. {learning}"]
         assert load_run_cfg(run_of(logs).config).frontend == "torch"
