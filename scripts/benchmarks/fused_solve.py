@@ -46,7 +46,9 @@ def time_steps(env: RLEnv, steps: int) -> float:
     """Returns the time of a step [ms] under random actions."""
     device = env.device
     generator = torch.Generator(device).manual_seed(0)
-    actions = 0.5 * torch.randn(8, env.num_envs, env.action_manager.total_action_dim, device=device, generator=generator)
+    actions = 0.5 * torch.randn(
+        8, env.num_envs, env.action_manager.total_action_dim, device=device, generator=generator
+    )
     for step in range(8):
         env.step(actions[step])
     if device.type == "cuda":
@@ -74,7 +76,11 @@ def main() -> None:
         print(row, flush=True)
         for env in envs.values():
             env.close()
-    result = {"options": asdict(options) | {"json": None}, "rows": rows, "revision": git_revision(Path(__file__).parent)}
+    result = {
+        "options": asdict(options) | {"json": None},
+        "rows": rows,
+        "revision": git_revision(Path(__file__).parent),
+    }
     if options.json is not None:
         options.json.write_text(json.dumps(result | {"versions": package_versions()}, indent=1, default=str) + "\n")
 

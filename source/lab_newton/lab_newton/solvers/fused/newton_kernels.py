@@ -15,7 +15,7 @@ from lab_newton.solvers.fused import block_kernels as block
 from lab_newton.solvers.fused.cholesky_kernels import factorize, solve_transposed
 from lab_newton.solvers.fused.line_search_kernels import search_line
 from lab_newton.solvers.fused.problem_kernels import CONE, Problem, Solution, Work
-from lab_newton.solvers.fused.row_kernels import IN_CONE, kind_of, update_row, weigh_cone
+from lab_newton.solvers.fused.row_kernels import add_cone, add_row, begin_cone, kind_of, update_row
 
 wp.set_module_options({"enable_backward": False})
 
@@ -24,21 +24,23 @@ _TOO_FEW_ITERATIONS = wp.constant(int(OverflowType.ITERATIONS))
 
 @wp.func
 def begin(p: Problem, s: Solution, w: Work, world: int, n: int, rows: int, lane: int, warm: int) -> float:
-    """Lays out inertia, Jacobian and kinds of rows, sets the first acceleration; returns the trace of the inertia."""
-    width = wp.block_dim()
-    for index in range(lane, n * n, width):
-        w.inertia[world, index // n, index % n] = 0.0
+    """Lays out inertia and kinds of rows, sets the first acceleration; returns the trace of the inertia."""
+    width, padded = wp.block_dim(), w.inertia.shape[1]
+    for index in range(lane, padded * padded, width):
+        row, column = index // padded, index % padded
+        w.inertia[world, row, column] = wp.where(row == column and row >= n, 1.0, 0.0)
     for i in range(lane, n, width):
         if warm != 0 and rows > 0:
             s.acceleration[world, i] = p.last_acceleration[world, i]
         else:
             s.acceleration[world, i] = p.smooth_acceleration[world, i]
-    for index in range(lane, rows * n, width):
-        w.jacobian[world, index % n, index // n] = p.jacobian[world, index // n, index % n]
     for row in range(lane, rows, width):
-        w.kind[world, row] = kind_of(p, world, row)
+        kind = kind_of(p, world, row)
+        w.kind[world, row] = kind
         s.row_force[world, row] = 0.0
         w.curvature[world, row] = 0.0
+        if kind == CONE:
+            begin_cone(p, w, world, row)
     block.sync()
     trace = wp.float32(0.0)
     for i in range(lane, n, width):
@@ -48,47 +50,65 @@ def begin(p: Problem, s: Solution, w: Work, world: int, n: int, rows: int, lane:
             w.inertia[world, i, j] = value
             w.inertia[world, j, i] = value
         trace += p.inertia[world, address + number - 1]
+    for i in range(lane, padded, width):
+        if i < n:
+            w.search[world, i] = s.acceleration[world, i]
+        else:
+            w.search[world, i] = 0.0
     return block.total(trace)
 
 
 @wp.func
-def apply_inertia(w: Work, world: int, n: int, dof: int, vector: wp.array2d[wp.float32]) -> float:
-    """One element of the inertia times ``vector`` (N, V)."""
-    value = wp.float32(0.0)
-    inertia, own = w.inertia[world], vector[world]
-    for j in range(n):
-        value += inertia[j, dof] * own[j]
+def block_of(vector: wp.array[wp.float32], b: int) -> wp.vec4:
+    """Four numbers of a vector; behind its end, zeros."""
+    value, n = wp.vec4(0.0), vector.shape[0]
+    for c in range(4):
+        if 4 * b + c < n:
+            value[c] = vector[4 * b + c]
     return value
 
 
 @wp.func
-def apply_jacobian(w: Work, world: int, n: int, row: int, vector: wp.array2d[wp.float32]) -> float:
-    """One element of the Jacobian times ``vector`` (N, V)."""
+def product(a: wp.array[wp.vec4], b: wp.array[wp.vec4]) -> float:
+    """Dot product of two vectors."""
     value = wp.float32(0.0)
-    jacobian, own = w.jacobian[world], vector[world]
-    for j in range(n):
-        value += jacobian[j, row] * own[j]
+    for i in range(b.shape[0]):
+        value += wp.dot(block.load(a, i), block.load(b, i))
     return value
+
+
+@wp.func
+def apply_inertia(w: Work, world: int, i: int) -> float:
+    """One element of the inertia times ``w.search``."""
+    return product(w.inertia_blocks[world, i], w.search_blocks[world])
+
+
+@wp.func
+def apply_jacobian(p: Problem, w: Work, world: int, row: int) -> float:
+    """One element of the Jacobian times ``w.search``."""
+    return product(p.jacobian[world, row], w.search_blocks[world])
 
 
 @wp.func
 def update(p: Problem, s: Solution, w: Work, world: int, n: int, rows: int, lane: int) -> wp.vec2:
     """Forces at the present acceleration, and the gradient (last row of ``w.factor``); returns its square and how many
     rows changed."""
-    width = wp.block_dim()
+    width, blocks = wp.block_dim(), w.search_blocks.shape[1]
     changed, square = wp.int32(0), wp.float32(0.0)
     for row in range(lane, rows, width):
         changed += update_row(p, s, w, world, row)
     block.sync()
     jacobian, row_force = p.jacobian[world], s.row_force[world]
-    for i in range(lane, n, width):
-        force = wp.float32(0.0)
+    for b in range(lane, blocks, width):
+        force = wp.vec4(0.0)
         for row in range(rows):
-            force += jacobian[row, i] * row_force[row]
-        s.joint_force[world, i] = force
-        gradient = s.inertial_force[world, i] - p.smooth_force[world, i] - force
-        w.factor[world, n, i] = gradient
-        square += gradient * gradient
+            force += row_force[row] * block.load(jacobian[row], b)
+        gradient = block_of(s.inertial_force[world], b) - block_of(p.smooth_force[world], b) - force
+        for c in range(4):
+            if 4 * b + c < n:
+                s.joint_force[world, 4 * b + c] = force[c]
+        block.store(w.factor[world, 4 * blocks], b, gradient)
+        square += wp.dot(gradient, gradient)
     sums = block.total3(wp.vec3(square, float(changed), 0.0))
     return wp.vec2(sums[0], sums[1])
 
@@ -102,82 +122,70 @@ def triangle_row(index: int) -> int:
     return i
 
 
-@wp.func
-def build_hessian(p: Problem, w: Work, world: int, n: int, rows: int, lane: int):
-    """Lower triangle of M + J^T D J over the rows that push, in ``w.factor``."""
-    width = wp.block_dim()
-    jacobian, curvatures = p.jacobian[world], w.curvature[world]
-    for index in range(lane, n * (n + 1) // 2, width):
-        i = triangle_row(index)
-        j = index - i * (i + 1) // 2
-        value = w.inertia[world, i, j]
-        for row in range(rows):
-            curvature = curvatures[row]
-            if curvature != 0.0:
-                value += curvature * jacobian[row, i] * jacobian[row, j]
-        w.factor[world, i, j] = value
+@cache
+def build_hessian(cones: bool) -> wp.Function:
+    """Returns the function that builds the Hessian, with elliptic cones or without."""
 
+    @wp.func
+    def build(p: Problem, w: Work, world: int, rows: int, lane: int):
+        """Lower triangle of M + J^T D J over the rows that push, in ``w.factor``."""
+        blocks, curvatures, inertia = w.search_blocks.shape[1], w.curvature[world], w.inertia_blocks[world]
+        for index in range(lane, blocks * (blocks + 1) // 2, wp.block_dim()):
+            i = triangle_row(index)
+            j = index - i * (i + 1) // 2
+            h = wp.matrix_from_rows(
+                block.load(inertia[4 * i], j),
+                block.load(inertia[4 * i + 1], j),
+                block.load(inertia[4 * i + 2], j),
+                block.load(inertia[4 * i + 3], j),
+            )
+            for row in range(rows):  # without a branch, so that loads of several rows are on their way at once
+                h = add_row(h, p, world, row, i, j, wp.max(curvatures[row], 0.0))
+            if wp.static(cones):
+                for row in range(rows):
+                    if curvatures[row] < 0.0:
+                        h = add_cone(h, p, w, world, row, i, j)
+            for c in range(4):
+                block.store(w.factor[world, 4 * i + c], j, h[c])
 
-@wp.func
-def build_hessian_of_cones(p: Problem, s: Solution, w: Work, world: int, n: int, rows: int, lane: int):
-    """As :func:`build_hessian`, of rows of which some lie within a cone."""
-    width = wp.block_dim()
-    for index in range(lane, rows * n, width):
-        row, dof = index // n, index % n
-        if s.row_state[world, row] != IN_CONE or w.curvature[world, row] == 0.0:
-            w.weighted[world, row, dof] = w.curvature[world, row] * p.jacobian[world, row, dof]
-        elif w.kind[world, row] == CONE:
-            weigh_cone(p, w, world, row, dof)
-    block.sync()
-    jacobian, weighted, curvatures = p.jacobian[world], w.weighted[world], w.curvature[world]
-    for index in range(lane, n * (n + 1) // 2, width):
-        i = triangle_row(index)
-        j = index - i * (i + 1) // 2
-        value = w.inertia[world, i, j]
-        for row in range(rows):
-            if curvatures[row] != 0.0:
-                value += jacobian[row, i] * weighted[row, j]
-        w.factor[world, i, j] = value
+    return build
 
 
 @cache
 def solve_kernel(cones: bool) -> wp.Kernel:
     """Returns the kernel, with elliptic cones or without. Launch over N blocks."""
+    build = build_hessian(cones)
 
     @wp.kernel(module="unique", enable_backward=False)
     def solve(p: Problem, s: Solution, w: Work, n: int, warm: int, iterations: int, line_iterations: int):
         world, lane = wp.tid()
-        width = wp.block_dim()
+        width, blocks = wp.block_dim(), w.search_blocks.shape[1]
         rows = wp.min(p.num_rows[world], p.max_rows)
         scale = 1.0 / wp.max(begin(p, s, w, world, n, rows, lane, warm), 1e-15)
         tolerance = p.tolerance[world % p.tolerance.shape[0]] / scale
         for i in range(lane, n, width):
-            s.inertial_force[world, i] = apply_inertia(w, world, n, i, s.acceleration)
+            s.inertial_force[world, i] = apply_inertia(w, world, i)
         for row in range(lane, rows, width):
-            x = apply_jacobian(w, world, n, row, s.acceleration)
-            w.residual[world, row] = x - p.reference[world, row]
+            w.residual[world, row] = apply_jacobian(p, w, world, row) - p.reference[world, row]
         block.sync()
         gradient = update(p, s, w, world, n, rows, lane)
         done, count = wp.bool(False), wp.int32(0)
         while not done and count < iterations:
-            if wp.static(cones):
-                build_hessian_of_cones(p, s, w, world, n, rows, lane)
-            else:
-                build_hessian(p, w, world, n, rows, lane)
+            build(p, w, world, rows, lane)
             block.sync()
-            factorize(w, world, n, lane)
+            factorize(w, world, blocks, lane)
             own = wp.float32(0.0)
-            for i in range(lane, n, width):
-                own += w.factor[world, n, i] * w.factor[world, n, i]
+            for b in range(lane, blocks, width):
+                own += wp.length_sq(block.load(w.factor[world, 4 * blocks], b))
             decrement = 0.5 * block.total(own)
             if decrement < tolerance and count > 0:  # as in MuJoCo, a first iteration is always made
                 done = True
             else:
-                solve_transposed(w, world, n, lane)
+                solve_transposed(w, world, blocks, lane)
                 for i in range(lane, n, width):
-                    w.search_force[world, i] = apply_inertia(w, world, n, i, w.search)
+                    w.search_force[world, i] = apply_inertia(w, world, i)
                 for row in range(lane, rows, width):
-                    w.search_residual[world, row] = apply_jacobian(w, world, n, row, w.search)
+                    w.search_residual[world, row] = apply_jacobian(p, w, world, row)
                 block.sync()
                 step, improvement = search_line(p, s, w, world, n, rows, lane, scale, line_iterations)
                 for i in range(lane, n, width):

@@ -17,6 +17,9 @@ CONE = wp.constant(3)
 NOTHING = wp.constant(4)
 """Another row of an elliptic contact, or one of a contact whose rows did not fit."""
 
+BLOCK = 4
+"""Numbers that are read at once. Vectors are padded to whole blocks: of B blocks, with zeros."""
+
 
 @wp.struct
 class Problem:
@@ -40,7 +43,8 @@ class Problem:
     # of rows
     type: wp.array2d[wp.int32]
     object: wp.array2d[wp.int32]
-    jacobian: wp.array3d[wp.float32]
+    jacobian: wp.array3d[wp.vec4]
+    """(N, R, B)."""
     stiffness: wp.array2d[wp.float32]
     reference: wp.array2d[wp.float32]
     dry_friction: wp.array2d[wp.float32]
@@ -73,13 +77,17 @@ class Work:
     """Scratch of the solve."""
 
     inertia: wp.array3d[wp.float32]
-    """(N, V, V), dense."""
-    factor: wp.array3d[wp.float32]
-    """(N, V + 1, V): the Hessian's Cholesky factor below its pivots, and in the last row the gradient."""
-    jacobian: wp.array3d[wp.float32]
-    """(N, V, R), transposed, so that threads next to each other read numbers next to each other."""
+    """(N, 4 B, 4 B), dense, with ones on the diagonal behind the last degree of freedom."""
+    inertia_blocks: wp.array3d[wp.vec4]
+    """(N, 4 B, B), the same memory."""
+    factor: wp.array3d[wp.vec4]
+    """(N, 4 B + 1, B): the Hessian's Cholesky factor but for its diagonal blocks, and in the last row the gradient."""
+    diagonal: wp.array2d[wp.mat44]
+    """(N, B): diagonal blocks of the factor, with one over its diagonal."""
     search: wp.array2d[wp.float32]
-    """(N, V) direction."""
+    """(N, 4 B) direction."""
+    search_blocks: wp.array2d[wp.vec4]
+    """(N, B), the same memory."""
     search_force: wp.array2d[wp.float32]
     """(N, V) inertia times direction."""
     kind: wp.array2d[wp.int32]
@@ -89,11 +97,13 @@ class Work:
     search_residual: wp.array2d[wp.float32]
     """(N, R) Jacobian times direction."""
     curvature: wp.array2d[wp.float32]
-    """(N, R) what a row adds to the Hessian, 1 in a cone."""
-    cone: wp.array2d[wp.vec4]
-    """(N, R) of rows in a cone: scale, unit of the tangent, and in the normal row stiffness and its share across."""
-    weighted: wp.array3d[wp.float32]
-    """(N, R, V) what is multiplied with the Jacobian to get the Hessian, where there are cones."""
+    """(N, R) what a row adds to the Hessian; negative: the normal row of a contact within its cone."""
+    cone_dim: wp.array2d[wp.int32]
+    """(N, R) in the normal row of a contact, its number of rows, which follow each other."""
+    cone_scale: wp.array2d[wp.float32]
+    """(N, R) factors of a contact's rows that make its cone circular."""
+    cone: wp.array2d[wp.vec3]
+    """(N, R) of rows in a cone: unit of the tangent, and in the normal row stiffness and its share across."""
     line: wp.array2d[wp.vec3]
     """(N, 3 R) coefficients of cones along the direction."""
 
@@ -106,7 +116,7 @@ def problem(m: Model, d: Data) -> Problem:
     p.inertia_number, p.inertia_address, p.inertia_column, p.inertia = m.M_rownnz, m.M_rowadr, m.M_colind, d.M
     p.smooth_force, p.smooth_acceleration, p.last_acceleration = d.qfrc_smooth, d.qacc_smooth, d.qacc_warmstart
     efc, contact = d.efc, d.contact
-    p.type, p.object, p.jacobian, p.stiffness = efc.type, efc.id, efc.J, efc.D
+    p.type, p.object, p.jacobian, p.stiffness = efc.type, efc.id, _in_blocks(efc.J), efc.D
     p.reference, p.dry_friction = efc.aref, efc.frictionloss
     p.contact_friction, p.contact_dim, p.contact_row = contact.friction, contact.dim, contact.efc_address
     p.impratio_invsqrt = m.opt.impratio_invsqrt
@@ -125,17 +135,36 @@ def solution(d: Data) -> Solution:
 
 def work(num_worlds: int, num_dofs: int, max_rows: int, cones: bool, device: wp.Device) -> Work:
     """Allocates scratch for ``num_worlds`` environments."""
-    n, v, r = num_worlds, num_dofs, max_rows
+    n, r = num_worlds, max_rows
+    blocks = num_blocks(num_dofs)
     w = Work()
 
     def zeros(*shape: int, dtype: type = wp.float32) -> wp.array:
         return wp.zeros(shape, dtype=dtype, device=device)
 
-    w.inertia, w.factor, w.jacobian = zeros(n, v, v), zeros(n, v + 1, v), zeros(n, v, r)
-    w.search, w.search_force = zeros(n, v), zeros(n, v)
+    w.inertia = zeros(n, BLOCK * blocks, BLOCK * blocks)
+    w.inertia_blocks = _in_blocks(w.inertia)
+    w.factor, w.diagonal = zeros(n, BLOCK * blocks + 1, blocks, dtype=wp.vec4), zeros(n, blocks, dtype=wp.mat44)
+    w.search, w.search_force = zeros(n, BLOCK * blocks), zeros(n, num_dofs)
+    w.search_blocks = _in_blocks(w.search)
     w.kind = zeros(n, r, dtype=wp.int32)
     w.residual, w.search_residual, w.curvature = zeros(n, r), zeros(n, r), zeros(n, r)
-    w.cone = zeros(n, r if cones else 0, dtype=wp.vec4)
-    w.weighted = zeros(n, r if cones else 0, v)
-    w.line = zeros(n, 3 * r if cones else 0, dtype=wp.vec3)
+    rows = r if cones else 0
+    w.cone_dim, w.cone_scale = zeros(n, rows, dtype=wp.int32), zeros(n, rows)
+    w.cone, w.line = zeros(n, rows, dtype=wp.vec3), zeros(n, 3 * rows, dtype=wp.vec3)
     return w
+
+
+def num_blocks(num_dofs: int) -> int:
+    """Returns the number of blocks that hold a vector of ``num_dofs``."""
+    return -(-num_dofs // BLOCK)
+
+
+def _in_blocks(array: wp.array) -> wp.array:
+    """Returns the memory of (N, R, 4 B) numbers as (N, R, B) blocks, or of (N, 4 B) as (N, B)."""
+    *shape, width = array.shape
+    if width % BLOCK or not array.is_contiguous:
+        raise ValueError(f"rows of {width} numbers are no blocks of {BLOCK}")
+    return wp.array(
+        ptr=array.ptr, dtype=wp.vec4, shape=(*shape, width // BLOCK), capacity=array.capacity, device=array.device
+    )

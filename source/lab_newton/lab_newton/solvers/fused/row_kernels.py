@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from lab_newton.solvers.fused import block_kernels as block
 from lab_newton.solvers.fused.problem_kernels import (
     CONE,
     DRY_FRICTION,
@@ -32,7 +33,7 @@ CONTACT_ELLIPTIC = wp.constant(7)
 
 @wp.func
 def kind_of(p: Problem, world: int, row: int) -> int:
-    """What a row is."""
+    """What a row is. The rows of a contact follow each other."""
     if row < p.num_equalities[world]:
         return EQUALITY
     if row < p.num_equalities[world] + p.num_dry_frictions[world]:
@@ -42,20 +43,20 @@ def kind_of(p: Problem, world: int, row: int) -> int:
     contact = p.object[world, row]
     if contact >= p.num_contacts[0] or p.contact_row[contact, 0] != row:
         return NOTHING
-    for j in range(p.contact_dim[contact]):
-        other = p.contact_row[contact, j]
-        if other < 0 or other >= p.max_rows:
-            return NOTHING
+    if row + p.contact_dim[contact] > p.max_rows:
+        return NOTHING
     return CONE
 
 
 @wp.func
-def cone_scale(p: Problem, world: int, contact: int, j: int) -> float:
-    """Factor of the ``j``-th row of a contact that makes its cone circular."""
-    friction = p.contact_friction[contact]
-    if j == 0:
-        return friction[0] * p.impratio_invsqrt[world % p.impratio_invsqrt.shape[0]]
-    return friction[j - 1]
+def begin_cone(p: Problem, w: Work, world: int, row: int):
+    """Lays out what the rows of a contact are multiplied with to make its cone circular."""
+    contact = p.object[world, row]
+    friction, dim = p.contact_friction[contact], p.contact_dim[contact]
+    w.cone_dim[world, row] = dim
+    w.cone_scale[world, row] = friction[0] * p.impratio_invsqrt[world % p.impratio_invsqrt.shape[0]]
+    for j in range(1, dim):
+        w.cone_scale[world, row + j] = friction[j - 1]
 
 
 @wp.func
@@ -71,37 +72,34 @@ def set_force(s: Solution, w: Work, world: int, row: int, force: float, state: i
 @wp.func
 def update_cone(p: Problem, s: Solution, w: Work, world: int, row: int) -> int:
     """Forces of all rows of a contact; returns how many changed."""
-    contact = p.object[world, row]
-    dim = p.contact_dim[contact]
-    mu = cone_scale(p, world, contact, 0)
+    dim = w.cone_dim[world, row]
+    mu = w.cone_scale[world, row]
     normal = mu * w.residual[world, row]
     square = wp.float32(0.0)
-    for j in range(1, dim):
-        tangent = cone_scale(p, world, contact, j) * w.residual[world, p.contact_row[contact, j]]
+    for other in range(row + 1, row + dim):
+        tangent = w.cone_scale[world, other] * w.residual[world, other]
         square += tangent * tangent
     length = wp.sqrt(square)
     changed = wp.int32(0)
     if normal >= mu * length:
-        for j in range(dim):
-            changed += set_force(s, w, world, p.contact_row[contact, j], 0.0, SATISFIED, 0.0)
+        for other in range(row, row + dim):
+            changed += set_force(s, w, world, other, 0.0, SATISFIED, 0.0)
         return changed
     if mu * normal + length <= 0.0:
-        for j in range(dim):
-            other = p.contact_row[contact, j]
+        for other in range(row, row + dim):
             stiffness = p.stiffness[world, other]
             force = -stiffness * w.residual[world, other]
             changed += set_force(s, w, world, other, force, QUADRATIC, stiffness)
         return changed
     stiffness = p.stiffness[world, row] / (mu * mu * (1.0 + mu * mu))
     depth = normal - mu * length
-    w.cone[world, row] = wp.vec4(mu, 0.0, stiffness, stiffness * depth * mu / length)
-    changed += set_force(s, w, world, row, -mu * stiffness * depth, IN_CONE, 1.0)
-    for j in range(1, dim):
-        other = p.contact_row[contact, j]
-        scale = cone_scale(p, world, contact, j)
+    w.cone[world, row] = wp.vec3(0.0, stiffness, stiffness * depth * mu / length)
+    changed += set_force(s, w, world, row, -mu * stiffness * depth, IN_CONE, -1.0)
+    for other in range(row + 1, row + dim):
+        scale = w.cone_scale[world, other]
         unit = scale * w.residual[world, other] / length
-        w.cone[world, other] = wp.vec4(scale, unit, 0.0, 0.0)
-        changed += set_force(s, w, world, other, scale * stiffness * depth * mu * unit, IN_CONE, 1.0)
+        w.cone[world, other] = wp.vec3(unit, 0.0, 0.0)
+        changed += set_force(s, w, world, other, scale * stiffness * depth * mu * unit, IN_CONE, 0.0)
     return changed
 
 
@@ -126,45 +124,43 @@ def update_row(p: Problem, s: Solution, w: Work, world: int, row: int) -> int:
 
 
 @wp.func
-def weigh_cone(p: Problem, w: Work, world: int, row: int, dof: int):
-    """One column of the Hessian of a contact within its cone times the Jacobian, for all its rows.
+def add_row(h: wp.mat44, p: Problem, world: int, row: int, i: int, j: int, curvature: float) -> wp.mat44:
+    """Block (i, j) of the Hessian and what a row adds to it."""
+    return h + wp.outer(block.load(p.jacobian[world, row], i), curvature * block.load(p.jacobian[world, row], j))
 
-    With e the normal, t the unit tangent and S the scales the Hessian is
-    S (Dm (e - mu t)(e - mu t)^T - k (I - e e^T - t t^T)) S, where k = Dm (N - mu |T|) mu / |T|.
+
+@wp.func
+def add_cone(h: wp.mat44, p: Problem, w: Work, world: int, row: int, i: int, j: int) -> wp.mat44:
+    """Block (i, j) of the Hessian and what the rows of a contact within its cone add to it.
+
+    With e the normal, t the unit tangent and S the scales they add J^T H J, where H is
+    S (Dm (e - mu t)(e - mu t)^T - k (I - e e^T - t t^T)) S, and k = Dm (N - mu |T|) mu / |T|.
     """
-    contact = p.object[world, row]
-    dim = p.contact_dim[contact]
-    own = w.cone[world, row]
-    mu, stiffness, across = own[0], own[2], own[3]
-    along = wp.float32(0.0)  # t^T S J
-    for j in range(1, dim):
-        other = p.contact_row[contact, j]
-        tangent = w.cone[world, other]
-        along += tangent[0] * tangent[1] * p.jacobian[world, other, dof]
-    depth = stiffness * (mu * p.jacobian[world, row, dof] - mu * along)  # Dm (e - mu t)^T S J
-    w.weighted[world, row, dof] = mu * depth
-    for j in range(1, dim):
-        other = p.contact_row[contact, j]
-        tangent = w.cone[world, other]
-        rest = tangent[0] * p.jacobian[world, other, dof] - tangent[1] * along
-        w.weighted[world, other, dof] = tangent[0] * (-mu * tangent[1] * depth - across * rest)
+    own, mu, end = w.cone[world, row], w.cone_scale[world, row], row + w.cone_dim[world, row]
+    along = wp.vec4(0.0)  # t^T S J
+    for other in range(row + 1, end):
+        along += (w.cone[world, other][0] * w.cone_scale[world, other]) * block.load(p.jacobian[world, other], j)
+    depth = (own[1] * mu) * (block.load(p.jacobian[world, row], j) - along)  # Dm (e - mu t)^T S J
+    h += wp.outer(block.load(p.jacobian[world, row], i), mu * depth)
+    for other in range(row + 1, end):
+        unit, scale = w.cone[world, other][0], w.cone_scale[world, other]
+        rest = scale * block.load(p.jacobian[world, other], j) - unit * along
+        h -= wp.outer(block.load(p.jacobian[world, other], i), (scale * mu * unit) * depth + (scale * own[2]) * rest)
+    return h
 
 
 @wp.func
 def prepare_cone(p: Problem, w: Work, world: int, row: int):
     """Coefficients of a contact along the direction of search."""
-    contact = p.object[world, row]
-    scale = cone_scale(p, world, contact, 0)
+    scale = w.cone_scale[world, row]
     x, dx, stiffness = w.residual[world, row], w.search_residual[world, row], p.stiffness[world, row]
     slope, curvature = stiffness * dx * x, stiffness * dx * dx
     uu, uv, vv = wp.float32(0.0), wp.float32(0.0), wp.float32(0.0)
-    for j in range(1, p.contact_dim[contact]):
-        other = p.contact_row[contact, j]
+    for other in range(row + 1, row + w.cone_dim[world, row]):
         xj, dxj, stiffness_j = w.residual[world, other], w.search_residual[world, other], p.stiffness[world, other]
         slope += stiffness_j * dxj * xj
         curvature += stiffness_j * dxj * dxj
-        factor = cone_scale(p, world, contact, j)
-        u, v = factor * xj, factor * dxj
+        u, v = w.cone_scale[world, other] * xj, w.cone_scale[world, other] * dxj
         uu += u * u
         uv += u * v
         vv += v * v
