@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,7 +15,8 @@ import tyro
 
 from lab_core.envs import RLEnv, make_env
 from lab_core.registry import get_task
-from lab_core.versions import git_revision, package_versions
+from lab_core.rollouts import synchronize
+from lab_core.versions import versions
 
 
 @dataclass
@@ -51,13 +52,11 @@ def time_steps(env: RLEnv, steps: int) -> float:
     )
     for step in range(8):
         env.step(actions[step])
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+    synchronize(device)
     start = time.perf_counter()
     for step in range(steps):
         env.step(actions[step % 8])
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+    synchronize(device)
     return (time.perf_counter() - start) / steps * 1e3
 
 
@@ -76,13 +75,9 @@ def main() -> None:
         print(row, flush=True)
         for env in envs.values():
             env.close()
-    result = {
-        "options": asdict(options) | {"json": None},
-        "rows": rows,
-        "revision": git_revision(Path(__file__).parent),
-    }
     if options.json is not None:
-        options.json.write_text(json.dumps(result | {"versions": package_versions()}, indent=1, default=str) + "\n")
+        result = {"num_envs": options.num_envs, "device": options.device, "rows": rows, "versions": versions()}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
