@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from lab_core.config import MISSING, NonNegative, Positive, PositiveInt, resolve_reference
+from lab_core.config import MISSING, NonNegative, Positive, PositiveInt, Settings, resolve_reference
 from lab_core.errors import ConfigError
 from lab_core.physics import PhysicsCfg
 from lab_core.scene import SceneCfg
@@ -22,7 +22,7 @@ TerrainShape = Literal["mesh", "heightfield"]
 
 
 @dataclass(kw_only=True)
-class SolverCfg(ABC):
+class SolverCfg(Settings, ABC):
     """Base of the solver settings: what builds a solver.
 
     A solver of another package is a subclass of this one and one of :class:`lab_newton.solvers.Solver`. Solvers import

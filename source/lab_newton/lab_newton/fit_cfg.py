@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lab_core.config import NonNegative, NonNegativeInt, Positive, PositiveInt, Share, check_kinds
+from lab_core.config import NonNegative, NonNegativeInt, Positive, PositiveInt, Settings, Share, check_kinds
 from lab_core.errors import ConfigError
 from lab_core.sensors import GEOMETRY_SIZE
 
@@ -18,7 +18,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 
 
 @dataclass(kw_only=True)
-class FitCfg:
+class FitCfg(Settings):
     """Settings of ``lab nerd fit``."""
 
     network: str = "MLP"

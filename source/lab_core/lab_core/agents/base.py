@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lab_core.config import Settings
+
 
 @dataclass(kw_only=True)
-class AgentCfg:
+class AgentCfg(Settings):
     """States how long an agent learns, how often it is kept and where its runs go.
 
     Each algorithm derives its own settings from this class and names itself in :attr:`algorithm`, so that settings

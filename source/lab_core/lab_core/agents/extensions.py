@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Settings
 
 
 @dataclass(kw_only=True)
-class RecurrentCfg:
+class RecurrentCfg(Settings):
     """A layer with memory between the observations and the hidden layers of a network."""
 
     type: Literal["lstm", "gru"] = "lstm"
@@ -22,7 +22,7 @@ class RecurrentCfg:
 
 
 @dataclass(kw_only=True)
-class CuriosityCfg:
+class CuriosityCfg(Settings):
     """Random network distillation (Burda et al. 2018, https://arxiv.org/abs/1810.12894).
 
     A network learns to predict what a fixed random one makes of a state: its error is a reward for new states.
@@ -57,7 +57,7 @@ class CuriosityCfg:
 
 
 @dataclass(kw_only=True)
-class SymmetryCfg:
+class SymmetryCfg(Settings):
     """Learning from mirrored steps too (Mittal et al. 2024, https://arxiv.org/abs/2403.04359)."""
 
     function: Callable[..., tuple[Any, Any]] = MISSING

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from lab_core.agents.base import AgentCfg
+from lab_core.config import Settings
 
 
 @dataclass(kw_only=True)
-class WorldModelCfg:
+class WorldModelCfg(Settings):
     """The learned dynamics, and how they are fitted to recorded steps."""
 
     hidden_dims: Sequence[int] = (1024, 1024, 1024, 1024)

@@ -24,6 +24,7 @@ from lab_core.config.mapping import (
 )
 from lab_core.config.missing import MISSING, check_complete, missing_fields
 from lab_core.config.references import package_path, reference_to, resolve_reference
+from lab_core.config.settings import Settings
 from lab_core.config.signatures import parameter_types
 from lab_core.config.yaml_files import config_hash, dump_yaml, load_yaml, parse_yaml, save_yaml
 
@@ -36,6 +37,7 @@ __all__ = [
     "Ordered",
     "Positive",
     "PositiveInt",
+    "Settings",
     "Share",
     "Within",
     "changes_between",

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from lab_core.config import MISSING, NonNegative, Within
+from lab_core.config import MISSING, NonNegative, Settings, Within
 
 ExportMode = Literal["all", "successful", "separate"]
 
 
 @dataclass(kw_only=True)
-class DatasetCfg:
+class DatasetCfg(Settings):
     """Writes episodes that have ended to HDF5 files, in a thread of its own."""
 
     folder: Path = MISSING

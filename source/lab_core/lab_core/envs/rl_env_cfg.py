@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Settings
 from lab_core.errors import ConfigError
 from lab_core.managers import EventTermCfg
 from lab_core.physics import PhysicsCfg
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class RLEnvCfg:
+class RLEnvCfg(Settings):
     """Settings of an environment."""
 
     physics: PhysicsCfg = MISSING

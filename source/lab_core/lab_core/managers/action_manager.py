@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from lab_core.config import Settings
 from lab_core.env import Env
 from lab_core.managers.built_terms import BuiltTerm, BuiltTerms
 from lab_core.managers.errors import TermError
@@ -17,7 +18,7 @@ from lab_core.masks import masked_copy_
 
 
 @dataclass(kw_only=True)
-class ActionTermCfg:
+class ActionTermCfg(Settings):
     """Base of the configurations of action terms; each builds its own class."""
 
     asset_name: str = "robot"

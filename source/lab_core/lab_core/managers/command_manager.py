@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Settings
 from lab_core.env import Env
 from lab_core.managers.built_terms import BuiltTerm, BuiltTerms
 from lab_core.managers.checks import check_range, check_tensor
@@ -20,7 +20,7 @@ from lab_core.sampling import uniform
 
 
 @dataclass(kw_only=True)
-class CommandTermCfg:
+class CommandTermCfg(Settings):
     """Base of the configurations of command terms; each builds its own class."""
 
     resampling_time_range: tuple[float, float] = MISSING

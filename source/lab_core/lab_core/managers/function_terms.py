@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from lab_core.config import MISSING, check_kinds, equal_values, same_values
+from lab_core.config import MISSING, Settings, check_kinds, equal_values, same_values
 from lab_core.env import Env
 from lab_core.managers.checks import is_tensor, wrong_tensor
 from lab_core.managers.errors import TermError
@@ -20,7 +20,7 @@ from lab_core.state import Stateful, lasting_tensors
 
 
 @dataclass(kw_only=True)
-class TermCfg:
+class TermCfg(Settings):
     """A term: a function, or a class derived from :class:`ManagerTermBase`, and its keyword parameters."""
 
     func: Callable[..., Any] = MISSING

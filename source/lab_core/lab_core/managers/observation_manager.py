@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Settings
 from lab_core.env import Env
 from lab_core.errors import unknown_name_message
 from lab_core.managers.checks import is_tensor, wrong_tensor
@@ -25,7 +25,7 @@ GroupObservation: TypeAlias = torch.Tensor | dict[str, torch.Tensor]
 
 
 @dataclass(kw_only=True)
-class ObservationGroupCfg:
+class ObservationGroupCfg(Settings):
     """Terms that are observed together."""
 
     terms: dict[str, ObservationTermCfg | None] = MISSING

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from lab_core.config import Settings
 from lab_core.errors import LabError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Columns:
 
 
 @dataclass
-class Selection(ABC):
+class Selection(Settings, ABC):
     """Something of the scene with some of its bodies, by name: a base of :class:`SceneEntityCfg`.
 
     A manager resolves every instance in a term's parameters (also inside dicts, lists, tuples and nested term

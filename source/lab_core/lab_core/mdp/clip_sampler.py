@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
+from lab_core.config import Settings
 from lab_core.managers import TermError, check_number
 from lab_core.sampling import uniform
 from lab_core.state import Stateful
 
 
 @dataclass(kw_only=True)
-class ClipSamplerCfg:
+class ClipSamplerCfg(Settings):
     """See :class:`ClipSampler`."""
 
     bin_s: float = 1.0

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from lab_core.capability import Capability
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Settings
 from lab_core.errors import ConfigError, LabError
 from lab_core.markers import MarkerSource
 from lab_core.physics.fingerprint import Fingerprint, plain
@@ -30,7 +30,7 @@ class CapacityError(LabError, RuntimeError):
 
 
 @dataclass(kw_only=True)
-class PhysicsCfg:
+class PhysicsCfg(Settings):
     """Settings that every backend shares."""
 
     backend: str = MISSING

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Settings
 from lab_core.datasets.config import DatasetCfg
 from lab_core.managers.function_terms import TermCfg
 
@@ -40,7 +40,7 @@ class RecorderTermCfg(TermCfg):
 
 
 @dataclass(kw_only=True)
-class RetentionCfg:
+class RetentionCfg(Settings):
     """Keeps the running episode of every environment in a ring, until it has ended and been handed on."""
 
     max_episode_length: int | None = None
@@ -53,7 +53,7 @@ class RetentionCfg:
 
 
 @dataclass(kw_only=True)
-class RecorderCfg:
+class RecorderCfg(Settings):
     """A recorder; an environment whose configuration has one records from its first step on."""
 
     terms: dict[str, RecorderTermCfg | None] = MISSING

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lab_core.config import MISSING, Finite
+from lab_core.config import MISSING, Finite, Settings
 from lab_core.errors import ConfigError
 
 PerJoint = float | Mapping[str, float]
@@ -21,7 +21,7 @@ Gain = Finite | Mapping[str, Finite]
 
 
 @dataclass(kw_only=True)
-class ActuatorCfg:
+class ActuatorCfg(Settings):
     """A group of joints that share an actuator model. Every joint belongs to at most one group.
 
     A model is a subclass. What all engines need to know of it, its methods say; an engine that can compute it has a

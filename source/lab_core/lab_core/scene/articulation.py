@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lab_core.config import MISSING, Positive
+from lab_core.config import MISSING, Positive, Settings
 from lab_core.masks import masked_copy_
 from lab_core.scene.actuators import ActuatorCfg
 from lab_core.scene.articulation_data import ArticulationData
@@ -15,7 +15,7 @@ from lab_core.scene.entity import Entity, EntityCfg, EntityPhysics
 
 
 @dataclass(kw_only=True)
-class InitialStateCfg:
+class InitialStateCfg(Settings):
     """State of an environment after a reset, before any reset event."""
 
     pos: tuple[float, float, float] | None = None

@@ -9,6 +9,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 import torch
 
+from lab_core.config import Settings
 from lab_core.errors import LabError
 from lab_core.masks import masked_copy_, resolve_mask
 from lab_core.names import match_names
@@ -38,7 +39,7 @@ class EntityPhysics(Protocol):
 
 
 @dataclass(kw_only=True)
-class EntityCfg(ABC):
+class EntityCfg(Settings, ABC):
     """Base of the configurations of entities; the scene holds them by name.
 
     A kind of entity is a subclass of this with the :class:`Entity` that it makes and its :class:`EntityData`. A physics

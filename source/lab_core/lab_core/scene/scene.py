@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 
-from lab_core.config import NonNegative, PositiveInt, Within
+from lab_core.config import NonNegative, PositiveInt, Settings, Within
 from lab_core.errors import LabError, unknown_name_message
 from lab_core.markers import Markers
 from lab_core.names import UnknownNameError
@@ -28,7 +28,7 @@ SceneState = dict[str, dict[str, dict[str, torch.Tensor]]]
 
 
 @dataclass(kw_only=True)
-class CameraCfg:
+class CameraCfg(Settings):
     """The picture that videos and the first view of the viewer show."""
 
     eye: tuple[float, float, float] = (3.0, 3.0, 2.0)
@@ -49,7 +49,7 @@ class CameraCfg:
 
 
 @dataclass(kw_only=True)
-class GroundCfg:
+class GroundCfg(Settings):
     """A horizontal plane at height 0."""
 
     friction: NonNegative = 1.0
@@ -59,7 +59,7 @@ class GroundCfg:
 
 
 @dataclass(kw_only=True)
-class SceneCfg:
+class SceneCfg(Settings):
     """What stands in every environment."""
 
     num_envs: int | None = None

@@ -9,13 +9,13 @@ from typing import Literal
 
 import torch
 
-from lab_core.config import MISSING
+from lab_core.config import MISSING, Settings
 from lab_core.markers import ORANGE, Markers, SphereMarkers
 from lab_core.sensors.sensor import Carrier, SensorCfg, SensorData
 
 
 @dataclass(kw_only=True)
-class GridPatternCfg:
+class GridPatternCfg(Settings):
     """Parallel rays from a horizontal grid, x fastest."""
 
     size: tuple[float, float] = (1.6, 1.0)

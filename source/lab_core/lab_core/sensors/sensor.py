@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
+from lab_core.config import Settings
 from lab_core.markers import Markers
 from lab_core.state import Stateful
 
 
 @dataclass(kw_only=True)
-class SensorCfg:
+class SensorCfg(Settings):
     """Base of the sensor configurations; the scene holds them by name."""
 
     entity: str = "robot"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lab_core.config import Settings
 from lab_core.errors import ConfigError
 from lab_core.masks import masked_copy_
 from lab_core.state import Stateful
@@ -34,7 +35,7 @@ class Modifier(Stateful):
 
 
 @dataclass(kw_only=True)
-class ModifierCfg:
+class ModifierCfg(Settings):
     """Base of all modifier configurations."""
 
     def build(self, shape: Sequence[int], device: torch.device | str) -> Modifier:

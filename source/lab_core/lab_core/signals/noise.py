@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from lab_core import sampling
+from lab_core.config import Settings
 from lab_core.errors import ConfigError
 from lab_core.masks import masked_copy_
 from lab_core.state import Stateful
@@ -38,7 +39,7 @@ class Noise(Stateful):
 
 
 @dataclass(kw_only=True)
-class NoiseCfg:
+class NoiseCfg(Settings):
     """Base of all noise configurations."""
 
     def build(self, shape: Sequence[int], device: torch.device | str) -> Noise:

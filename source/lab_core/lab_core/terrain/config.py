@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lab_core.config import Settings
 from lab_core.terrain.flat_patches import FlatPatchCfg
 from lab_core.terrain.sub_terrain import SubTerrainCfg
 
 
 @dataclass(kw_only=True)
-class TerrainGeneratorCfg:
+class TerrainGeneratorCfg(Settings):
     """A grid of square tiles, each with one sub-terrain at one difficulty."""
 
     sub_terrains: dict[str, SubTerrainCfg] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lab_core.config import Settings
 from lab_core.errors import ConfigError
 from lab_core.terrain.sub_terrain import TileSpec
 from lab_core.terrain.surfaces import Surface
@@ -16,7 +17,7 @@ _MAX_ROUNDS = 40
 
 
 @dataclass(kw_only=True)
-class FlatPatchCfg:
+class FlatPatchCfg(Settings):
     """Round flat places, found in every tile by trying random positions."""
 
     num_patches: int = 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lab_core.config import Settings
 from lab_core.terrain.surfaces import Surface
 
 
@@ -22,7 +23,7 @@ class TileSpec:
 
 
 @dataclass(kw_only=True)
-class SubTerrainCfg:
+class SubTerrainCfg(Settings):
     """Base of all sub-terrains. A range is ``(value at difficulty 0, value at difficulty 1)``, linear between."""
 
     proportion: float = 1.0

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab_core.agents import AgentCfg
-from lab_core.config import MISSING, check_kinds, config_hash, load_yaml
+from lab_core.config import MISSING, Settings, check_kinds, config_hash, load_yaml
 from lab_core.envs import RLEnvCfg
 from lab_core.errors import ConfigError
 from lab_core.trust import reading_a_file
 
 
 @dataclass(kw_only=True)
-class RunCfg:
+class RunCfg(Settings):
     """Everything that decides what a run does; ``config.yaml`` in its folder."""
 
     task: str = MISSING
