@@ -142,6 +142,7 @@ class _Rows:
 def _robot(model: newton.Model, rows: _Rows, entity: NewtonEntity) -> dict[str, Any]:
     layout = entity.layout
     name_of = dict(zip(layout.body, layout.body_names, strict=True))
+    name_of |= {carrier: f"carrier {number}" for number, carrier in enumerate(layout.carriers)}
     joints = {}
     for joint in np.nonzero(np.isin(rows("joint_child"), layout.body))[0]:
         child = name_of[int(rows("joint_child")[joint])]

@@ -51,10 +51,3 @@ def _check_joints(entity: str, model: MjModel, body: int, root: Root, names: Nam
                 f"Entity {entity!r}: joint {names.of('joint', joint)!r} is of type {kind.name.removeprefix('mjJNT_')}. "
                 "Joints of robots are hinges and slides; a root may be free or fixed."
             )
-    if kinds != sorted(kinds, key=int):  # slides come before hinges in the engine's order
-        listed = ", ".join(f"{names.of('joint', joint)!r}" for joint in joints)
-        raise ConfigError(
-            f"Entity {entity!r}: a hinge comes before a slide among the joints {listed} of body "
-            f"{names.of('body', body)!r}. Put a body without shapes between them: the hinge moves it, and the slide "
-            "moves its child."
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import combinations, product
 
 import newton
@@ -11,10 +11,13 @@ from lab_newton.robot_files.collision_pairs import pairs_by_masks
 from lab_newton.robot_files.imported import ImportedFile
 
 
-def filter_neighbours(world: newton.ModelBuilder, first_joint: int, first_body: int) -> None:
+def filter_neighbours(
+    world: newton.ModelBuilder, first_joint: int, first_body: int, carriers: Collection[int] = ()
+) -> None:
     """Lets bodies that are fixed together be one body for contacts: it touches neither itself nor its neighbours.
 
     So does MuJoCo. Newton by itself keeps apart only bodies that share a joint: a foot would touch its thigh.
+    ``carriers`` are no bodies of the file: what they carry is the neighbour of what they hang on.
     """
     above: dict[int, int] = {}
     fixed: set[int] = set()
@@ -29,7 +32,10 @@ def filter_neighbours(world: newton.ModelBuilder, first_joint: int, first_body: 
         return whole(above[body]) if body in fixed else body
 
     def whole_above(body: int) -> int | None:
-        return whole(above[whole(body)]) if whole(body) in above else None
+        parent = above.get(whole(body))
+        while parent in carriers:
+            parent = above.get(parent)
+        return None if parent is None else whole(parent)
 
     def colliding(body: int) -> list[int]:
         flag = newton.ShapeFlags.COLLIDE_SHAPES

@@ -85,6 +85,7 @@ def compare(imported: ImportedFile, matching: Matching, self_collision: bool) ->
         *_compare_equality_data(ours, theirs, matching),
         *_fields("contact pair", PAIR, ours, theirs, matching.pairs, matching),
         *_fields("tendon", TENDON, ours, theirs, matching.tendons, matching),
+        *_compare_wraps(ours, theirs, matching),
         *_compare_collisions(ours, theirs, matching, self_collision),
         *_missing(matching),
     ]
@@ -134,7 +135,7 @@ def _compare_bodies(ours, theirs: MjModel, matching: Matching) -> Iterator[Diffe
         size = float(np.sqrt(theirs.body_inertia[other].max() / max(theirs.body_mass[other], 1e-12)))
         yield from _different(name, "body_ipos", ours.body_ipos[mine], theirs.body_ipos[other], size)
         yield from _different(name, "body_inertia", _inertia(ours, mine), _inertia(theirs, other))
-    for mine, other in matching.bodies:
+    for mine, other in matching.frames:
         if other == matching.root:
             continue
         name = matching.describe("body", other)
@@ -188,6 +189,21 @@ def _compare_equality_data(ours, theirs: MjModel, matching: Matching) -> Iterato
         count = _DATA[mujoco.mjtEq(theirs.eq_type[other])]
         built, compiled = ours.eq_data[mine][:count], matching.equality_data_in_file(other)[:count]
         yield from _different(matching.describe("equality", other), "eq_data", built, compiled, 1.0)
+
+
+def _compare_wraps(ours, theirs: MjModel, matching: Matching) -> Iterator[Difference]:
+    """Compares what tendons run along; joints by which they are and how far they pull, the rest by its kind."""
+    joint = mujoco.mjtWrap.mjWRAP_JOINT
+    place = {other: mine for mine, other in matching.joints}
+    for mine, other in matching.tendons:
+        along = range(theirs.tendon_adr[other], theirs.tendon_adr[other] + theirs.tendon_num[other])
+        built = range(ours.tendon_adr[mine], ours.tendon_adr[mine] + ours.tendon_num[mine])
+        name = matching.describe("tendon", other)
+        yield from _different(name, "wrap_type", ours.wrap_type[built], theirs.wrap_type[along])
+        if theirs.wrap_type[along[0]] == joint:
+            ends = [place.get(int(end), -1) for end in theirs.wrap_objid[along]]
+            yield from _different(name, "wrap_objid", ours.wrap_objid[built], ends)
+            yield from _different(name, "wrap_prm", ours.wrap_prm[built], theirs.wrap_prm[along])
 
 
 def _compare_collisions(ours, theirs, matching: Matching, self_collision: bool) -> Iterator[Difference]:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from lab_newton.robot_files.carriers import CARRIER_INERTIA, CARRIER_MASS, joint_groups
 from lab_newton.robot_files.compiled import CompiledFile
 from lab_newton.robot_files.engine import MjModel, mujoco
 from lab_newton.robot_files.expanded_relations import add_relations
 from lab_newton.robot_files.names import Names
-from lab_newton.robot_files.root import Root, is_free, joints_of
+from lab_newton.robot_files.root import Root, is_free
 from lab_newton.robot_files.text import Pose, compose, matrix, numbers
 
 _GEOM_FIELDS = (
@@ -83,18 +84,23 @@ def _add_body(parent: ET.Element, file: CompiledFile, body: int, names: Names, r
     # Equalities without a pose of their own hold the bodies as the file puts them, wherever a free root starts.
     moved = is_root and not (model.neq and root.floats is None and is_free(model, body))
     position, quat = (root.position, root.orientation) if moved else (model.body_pos[body], model.body_quat[body])
+    *before, last = joint_groups(model, body, root)
+    for number, group in enumerate(before):
+        parent = ET.SubElement(parent, "body", name=f"{names.body(body)}_carrier_{number}")
+        parent.set("pos", numbers(position))
+        parent.set("quat", numbers(quat))
+        inertia = numbers([CARRIER_INERTIA] * 3)
+        ET.SubElement(parent, "inertial", pos="0 0 0", mass=numbers(CARRIER_MASS), diaginertia=inertia)
+        _add_joints(parent, file, group, names)
+        position, quat = np.zeros(3), np.array((1.0, 0.0, 0.0, 0.0))
     element = ET.SubElement(parent, "body", name=names.body(body), pos=numbers(position), quat=numbers(quat))
     if model.body_gravcomp[body]:
         element.set("gravcomp", numbers(model.body_gravcomp[body]))
     if model.body_mass[body] or model.body_inertia[body].any():
         _add_inertial(element, model, body)
-    joints = joints_of(model, body)
-    if is_root and root.floats is not None:
-        joints = range(0)
-        if root.floats:
-            ET.SubElement(element, "freejoint", name=root.free_joint_name)
-    for joint in joints:
-        _add_joint(element, file, joint, names)
+    if is_root and root.floats:
+        ET.SubElement(element, "freejoint", name=root.free_joint_name)
+    _add_joints(element, file, last, names)
     _add_shapes(element, file, body, names)
     for child in range(body + 1, model.nbody):
         if model.body_parentid[child] == body:
@@ -115,7 +121,19 @@ def _add_inertial(element: ET.Element, model: MjModel, body: int) -> None:
     )
 
 
-def _add_joint(element: ET.Element, file: CompiledFile, joint: int, names: Names) -> None:
+def _add_joints(element: ET.Element, file: CompiledFile, group: range, names: Names) -> None:
+    """Adds joints that Newton makes one of; it knows one place for them.
+
+    A slide may be anywhere on its body, and is where the hinges are.
+    """
+    model = file.model
+    hinges = [joint for joint in group if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE]
+    for joint in group:
+        is_slide = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE
+        _add_joint(element, file, joint, names, model.jnt_pos[hinges[0] if is_slide and hinges else joint])
+
+
+def _add_joint(element: ET.Element, file: CompiledFile, joint: int, names: Names, anchor: np.ndarray) -> None:
     model = file.model
     kind = mujoco.mjtJoint(model.jnt_type[joint])
     name = names.joint(joint)
@@ -123,7 +141,7 @@ def _add_joint(element: ET.Element, file: CompiledFile, joint: int, names: Names
         ET.SubElement(element, "freejoint", name=name)
         return
     text = ET.SubElement(element, "joint", name=name, type=kind.name.removeprefix("mjJNT_").lower())
-    text.set("pos", numbers(_anchor(model, joint)))
+    text.set("pos", numbers(anchor))
     text.set("axis", numbers(file.axis_of_joint(joint)))
     limited = bool(model.jnt_limited[joint])
     text.set("limited", "true" if limited else "false")
@@ -141,17 +159,6 @@ def _add_joint(element: ET.Element, file: CompiledFile, joint: int, names: Names
         if reference or spring:
             text.set("ref", numbers(reference))
             text.set("springref", numbers(spring))
-
-
-def _anchor(model: MjModel, joint: int) -> np.ndarray:
-    """Returns where a joint is on its body; a slide may be anywhere, and is where the hinges of its body are.
-
-    Newton knows one place for all joints of a body.
-    """
-    beside = joints_of(model, int(model.jnt_bodyid[joint]))
-    hinges = [other for other in beside if model.jnt_type[other] == mujoco.mjtJoint.mjJNT_HINGE]
-    is_slide = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE
-    return model.jnt_pos[hinges[0] if is_slide and hinges else joint]
 
 
 def _add_shapes(

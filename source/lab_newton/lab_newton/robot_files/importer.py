@@ -9,6 +9,7 @@ import newton
 
 from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationCfg
+from lab_newton.robot_files.carriers import joint_groups
 from lab_newton.robot_files.checks import check_file
 from lab_newton.robot_files.collisions import filter_neighbours
 from lab_newton.robot_files.compiled import CompiledFile, compile_file
@@ -17,7 +18,7 @@ from lab_newton.robot_files.imported import ImportedFile
 from lab_newton.robot_files.layout import EntityLayout
 from lab_newton.robot_files.names import Names
 from lab_newton.robot_files.paths import asset_path
-from lab_newton.robot_files.root import Root, find_root, is_free, joints_of, subtree
+from lab_newton.robot_files.root import Root, find_root, is_free, subtree
 from lab_newton.robot_files.usd import add_usd, leave_out_drives
 
 COMPILED = (".xml", ".mjcf", ".urdf")
@@ -58,10 +59,11 @@ def add_articulation(world: newton.ModelBuilder, name: str, cfg: ArticulationCfg
             words = f"{type(error).__name__}: {error}"
             raise ConfigError(f"Entity {name!r}: Newton cannot build {str(path)!r}: {words}") from error
     leave_out_drives(world)
+    layout = _layout(world, file, root, names, first_joint, first_body)
     if cfg.self_collision:
-        filter_neighbours(world, first_joint, first_body)
+        filter_neighbours(world, first_joint, first_body, layout.carriers)
     return ImportedFile(
-        layout=_layout(world, file, root, names, first_joint, first_body),
+        layout=layout,
         file=file,
         root=root,
         names=names,
@@ -86,24 +88,33 @@ def _layout(
     joint_names: list[str] = []
     joint_coord: list[int] = []
     joint_dof: list[int] = []
+    body_places: list[int] = []
+    carriers: list[int] = []
     root_coord = root_dof = 0
     floating = is_free(model, root.body) if root.floats is None else root.floats
-    for place, body in enumerate(bodies, start=first_body):
-        coord, dof = world.joint_q_start[moved_by[place]], world.joint_qd_start[moved_by[place]]
-        if body == root.body and (floating or root.floats is not None):
-            root_coord, root_dof = coord, dof
-            continue
-        for offset, joint in enumerate(joints_of(model, body)):
-            joint_names.append(names.of("joint", joint))
-            joint_coord.append(coord + offset)
-            joint_dof.append(dof + offset)
+    first = first_body
+    for body in bodies:
+        groups = joint_groups(model, body, root)
+        places = range(first, first + len(groups))
+        first = places.stop
+        carriers += places[:-1]
+        body_places.append(places[-1])
+        for place, group in zip(places, groups, strict=True):
+            coord, dof = world.joint_q_start[moved_by[place]], world.joint_qd_start[moved_by[place]]
+            if body == root.body and (floating or root.floats is not None):
+                root_coord, root_dof = coord, dof
+                continue
+            joint_names += [names.of("joint", joint) for joint in group]
+            joint_coord += range(coord, coord + len(group))
+            joint_dof += range(dof, dof + len(group))
     return EntityLayout(
         joint_names=tuple(joint_names),
         body_names=tuple(names.of("body", body) for body in bodies),
         joint_coord=tuple(joint_coord),
         joint_dof=tuple(joint_dof),
-        body=tuple(range(first_body, world.body_count)),
+        body=tuple(body_places),
         root_coord=root_coord,
         root_dof=root_dof,
         floating=floating,
+        carriers=tuple(carriers),
     )

@@ -20,3 +20,5 @@ class EntityLayout:
     root_coord: int
     root_dof: int
     floating: bool
+    carriers: tuple[int, ...] = ()
+    """Places of bodies of next to no mass between the joints of one body, where Newton cannot make them one joint."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lab_newton.robot_files.carriers import joint_groups
 from lab_newton.robot_files.engine import MjModel, mujoco
 from lab_newton.robot_files.expanded_relations import equality_order, tendon_order
 from lab_newton.robot_files.imported import ImportedFile
@@ -52,6 +53,14 @@ class Matching:
         self.bodies: Pairs = [
             (body_of_newton[place], body) for place, body in zip(imported.layout.body, order, strict=True)
         ]
+        self.frames: Pairs = []
+        """As :attr:`bodies`, but the first carrier of a body, which is where the file puts the body."""
+        self._chains: list[tuple[list[int], int]] = []
+        for place, body in zip(imported.layout.body, order, strict=True):
+            groups = joint_groups(self._model, body, imported.root)
+            chain = [body_of_newton[place - back] for back in reversed(range(len(groups)))]
+            self._chains.append((chain, body))
+            self.frames.append((chain[0], body))
         moves = self._moving(order)
         self.moving_bodies = [pair for pair in self.bodies if pair[1] in moves]
         self.joints, self.dofs = self._match_joints()
@@ -121,15 +130,16 @@ class Matching:
 
     def _match_joints(self) -> tuple[Pairs, Pairs]:
         model, built, root = self._model, self._solver.mj_model, self._imported.root
+        assert root is not None
         joints: Pairs = []
-        for mine, other in self.bodies:
-            if other == self.root and root is not None and root.floats is not None:
+        for chain, other in self._chains:
+            if other == self.root and root.floats is not None:
                 continue
-            first, count = int(model.body_jntadr[other]), int(model.body_jntnum[other])
-            if int(built.body_jntnum[mine]) != count:
-                self.missing.append(("body", other))
-                continue
-            joints += [(int(built.body_jntadr[mine]) + k, first + k) for k in range(count)]
+            for mine, group in zip(chain, joint_groups(model, other, root), strict=True):
+                if int(built.body_jntnum[mine]) != len(group):
+                    self.missing.append(("body", other))
+                    continue
+                joints += [(int(built.body_jntadr[mine]) + k, joint) for k, joint in enumerate(group)]
         free = mujoco.mjtJoint.mjJNT_FREE
         dofs = [
             (int(built.jnt_dofadr[mine]), int(model.jnt_dofadr[other]))

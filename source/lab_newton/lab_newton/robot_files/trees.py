@@ -44,7 +44,7 @@ def keep_tree(entity: str, path: Path, spec: MjSpec, model: MjModel, root: str) 
     if not is_first:
         for shape in (*spec.worldbody.geoms, *spec.worldbody.sites):
             spec.delete(shape)
-    for element in (*spec.sensors, *spec.cameras, *spec.lights):  # they may look at what goes
+    for element in (*spec.sensors, *spec.cameras, *spec.lights, *spec.skins):  # they may look at what goes
         spec.delete(element)
     tops = [body for body in others if model.body_parentid[body] == 0]
     for element in [child for child in spec.bodies if child.id in tops]:

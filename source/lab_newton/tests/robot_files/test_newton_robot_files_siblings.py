@@ -73,6 +73,21 @@ SIBLINGS = {
     "three_hinges_on_a_free_body": world(FREE.format(height=1, rest=BALL + '<body name="t" pos="0 0 0.2"><joint '
                                          'name="z" axis="0 0 1"/><joint name="y" axis="0 1 0" stiffness="5"/><joint '
                                          'name="x" axis="1 0 0" armature="0.02"/>' + BALL + "</body>")),
+    "hinges_apart": world('<body name="b"><joint name="a" axis="0 0 1" pos="0 0.05 0"/><joint name="c" axis="0 1 0" '
+                          'pos="0.1 0 0"/><joint name="d" axis="1 0 0" pos="0.1 0 0.05"/><geom type="capsule" '
+                          'size=".03" fromto="0 0 0 .3 0 0" mass="1"/><body name="k" pos=".3 0 0"><joint name="e" '
+                          'axis="0 1 0"/>'
+                          + BALL + "</body></body>"),
+    "hinge_before_slide": world('<body name="b"><joint name="r" axis="0 1 0" pos="0.1 0 0"/><joint name="z" '
+                                'type="slide" axis="0 0 1" pos="0.2 0 0"/>' + BALL + "</body>"),
+    "four_hinges": world('<body name="b">' + "".join(f'<joint name="{n}" axis="{a}" armature="0.1"/>' for n, a in (
+        ("a", "0 0 1"), ("c", "0 1 0"), ("d", "1 0 0"), ("e", "0 1 1"))) + BALL + "</body>"),
+    "hinges_askew": world('<body name="b"><joint name="a" axis="0 0 1"/><joint name="c" axis="0 1 0.5"/><joint '
+                          'name="d" axis="1 0.5 0.2"/><geom type="capsule" fromto="0 0 0 .3 0.1 0" size=".03" '
+                          'mass="1"/></body>'),
+    "hinges_apart_below_a_free_root": resting('<geom size="0.1"/><body name="b" pos="0 0 0.1"><joint name="a" axis='
+                                              '"0 1 0" pos="0 0 -0.03"/><joint name="c" axis="1 0 0"/><geom type='
+                                              '"capsule" fromto="0 0 0 0 0 0.2" size="0.05"/></body>'),
     # forces and bodies
     "weightless_body": world('<body name="b" gravcomp="0.7"><joint name="j" axis="0 1 0"/>' + BALL + "</body>"),
     "inertia_that_is_turned": world('<body name="b"><joint name="j" axis="0 1 0"/><joint name="k" axis="0 0 1"/>'
@@ -120,6 +135,11 @@ SIBLINGS = {
     "joint_that_is_held": twin_arms('<equality><joint joint1="l" polycoef="0.1 0 0 0 0" solref="0.05 1"/></equality>'),
     "fixed_tendon": twin_arms('<tendon><fixed name="t" stiffness="20" damping="0.5" range="-0.1 0.1" limited="true">'
                               '<joint joint="l" coef="1"/><joint joint="r" coef="-0.5"/></fixed></tendon>'),
+    "fixed_tendon_along_one_of_two_hinges": twin_arms(
+        '<tendon><fixed name="t" stiffness="20"><joint joint="l" coef="1"/><joint joint="r" coef="-0.5"/></fixed>'
+        "</tendon>").replace('axis="1 0 0" />', 'axis="1 0 0"/><joint axis="0 1 0" damping="0.1"/>'),
+    "tendon_that_is_held": twin_arms('<tendon><fixed name="t"><joint joint="l" coef="1"/><joint joint="r" coef="2"/>'
+                                     '</fixed></tendon><equality><tendon tendon1="t" solref="0.03 1"/></equality>'),
     "spatial_tendon": twin_arms('<tendon><spatial name="t" stiffness="50" springlength="0.3"><site site="sl"/><site '
                                 'site="sr"/></spatial></tendon>'),
     "tendons_that_follow": twin_arms('<tendon><fixed name="t"><joint joint="l" coef="1"/></fixed><fixed name="u">'
