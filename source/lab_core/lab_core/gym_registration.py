@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
+from lab_core.errors import ConfigError
 from lab_core.registry import get_task, task_ids
 
 if TYPE_CHECKING:
@@ -24,7 +27,8 @@ def make_task_env(
     task_id: str,
     num_envs: int,
     *,
-    seed: int | None = None,
+    seed: int | Sequence[int] | None = None,
+    render_mode: str | None = None,
     device: str | None = None,
     cfg: Any = None,
     play: bool = False,
@@ -35,7 +39,8 @@ def make_task_env(
     Args:
         task_id: one of ``lab_core.registry.task_ids()``.
         num_envs: environments to simulate. ``make_vec`` says 1 unless told, also with a ``cfg`` of another number.
-        seed: replaces the seed of the config.
+        seed: replaces the seed of the config; see :func:`lab_core.seeding.one_seed`.
+        render_mode: ``"rgb_array"``, which every environment has anyway; None: nothing is asked.
         device: torch name, e.g. ``cpu`` or ``cuda:0``; default the first GPU, else the CPU.
         cfg: a ready environment config instead of the task's own; it is copied.
         play: the task's config for watching (ignored with ``cfg``).
@@ -44,14 +49,21 @@ def make_task_env(
     Raises:
         UnknownTaskError: there is no such task.
         PluginError: the package of the task or of the front end is broken.
-        ConfigError: no installed package brings the front end, or a setting is missing or impossible.
+        ConfigError: no installed package brings the front end, or a setting is missing or impossible, or
+            the render mode is another.
     """
     from lab_core.envs import make_env
+    from lab_core.seeding import one_seed
+
+    if render_mode not in (None, "rgb_array"):
+        raise ConfigError(
+            f"render_mode must be 'rgb_array' or None, got {render_mode!r}. To watch: `lab play {task_id}`."
+        )
 
     cfg = get_task(task_id).make_env_cfg(play) if cfg is None else copy.deepcopy(cfg)
-    cfg.scene.num_envs = num_envs
+    cfg.scene.num_envs = operator.index(num_envs)
     if seed is not None:
-        cfg.seed = seed
+        cfg.seed = one_seed(seed)
     return make_env(cfg, device or _default_device(), frontend)
 
 

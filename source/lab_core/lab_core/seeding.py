@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
 import random
 from typing import Any
@@ -14,6 +15,27 @@ from lab_core.errors import ConfigError
 
 MAX_SEED = 2**32 - 1
 """Largest seed that every generator accepts (numpy takes 32 bits)."""
+
+
+def one_seed(seed: Any) -> int | None:
+    """Returns the one seed that drives everything, out of what gymnasium's users give.
+
+    Args:
+        seed: An integer of any library, or one integer per environment, of which one seed is made: the same numbers in
+            the same order give the same one. None stays None.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if seed is None:
+        return None
+    try:
+        if np.ndim(seed) == 0:
+            return operator.index(seed)
+        text = ",".join(str(operator.index(one)) for one in seed)
+    except TypeError as error:
+        raise ConfigError(f"A seed is an integer, or one integer per environment; got {seed!r}.") from error
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 
 
 def seed_everything(seed: int | None, deterministic: bool = False) -> int:

@@ -8,12 +8,21 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.wrappers.vector import (
+    ArrayConversion,
+    FlattenObservation,
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+)
 
 from lab_core import registry
-from lab_core.errors import PluginError
+from lab_core.errors import ConfigError, PluginError
 from lab_core.gym_registration import register_gymnasium_ids
 from lab_core.registry import TaskSpec, register_task
+from lab_core.testing.cartpole import analytic_cartpole_env_cfg
 
 
 @dataclass(kw_only=True)
@@ -79,3 +88,52 @@ def test_broken_task_is_named_when_it_is_made(task_id):
     register_task(TaskSpec(id=task_id, env_cfg="no_such_module:cfg"))
     with pytest.raises(PluginError, match="environment config of task 'Stand-In'.*no_such_module"):
         gymnasium.make_vec(task_id, num_envs=1, device="cpu")
+
+
+@pytest.fixture
+def cartpole(task_id):
+    """Makes vector environments of the cart-pole with a closed-form physics."""
+    register_task(TaskSpec(id=task_id, env_cfg=lambda play=False: analytic_cartpole_env_cfg(4, episode_length_s=0.1)))
+    return lambda **settings: gymnasium.make_vec(
+        task_id, **{"num_envs": 4, "device": "cpu", "frontend": "torch", **settings}
+    )
+
+
+def test_numbers_of_numpy_and_lists_are_as_good(cartpole):
+    env = cartpole(num_envs=np.int64(3), seed=np.uint32(7))
+    assert (env.num_envs, env.unwrapped.seed) == (3, 7)
+
+    def first(seed):
+        return env.reset(seed=seed)[0]["policy"].tolist()
+
+    assert first(np.int64(5)) == first(5) != first(6)
+    assert first([1, 2, 3]) == first(np.array([1, 2, 3])) != first([3, 2, 1])
+    with pytest.raises(ConfigError, match=r"integer.*got 1\.5"):
+        env.reset(seed=1.5)
+
+
+def test_a_render_mode_may_be_asked_for(cartpole):
+    assert cartpole(render_mode="rgb_array").render_mode == "rgb_array"
+    with pytest.raises(ConfigError, match="'rgb_array' or None, got 'human'.*lab play"):
+        cartpole(render_mode="human")
+
+
+def test_statistics_wrappers_work_on_converted_arrays(cartpole):
+    """Episodes of six steps end together, in the step in which they are reset."""
+    env = RecordEpisodeStatistics(ArrayConversion(cartpole(), env_xp=torch, target_xp=np))
+    env.reset(seed=1)
+    rewards, infos = 0.0, {}
+    for _ in range(6):
+        _, reward, _, truncated, infos = env.step(np.zeros((4, 1), np.float32))
+        rewards = rewards + reward
+    assert truncated.all()
+    assert infos["episode"]["l"].tolist() == [6, 6, 6, 6]
+    np.testing.assert_allclose(infos["episode"]["r"], rewards, rtol=1e-5)
+    NormalizeReward(ArrayConversion(cartpole(), env_xp=torch, target_xp=np)).reset(seed=1)
+
+
+@pytest.mark.parametrize("wrapper", (NormalizeObservation, FlattenObservation))
+def test_wrappers_of_observations_refuse_the_reset_within_a_step(cartpole, wrapper):
+    """As the guide says: gymnasium cannot change the last observation of an episode, which is among the infos."""
+    with pytest.raises(ValueError, match="SAME_STEP"):
+        wrapper(ArrayConversion(cartpole(), env_xp=torch, target_xp=np))

@@ -72,12 +72,25 @@ def _run(argv: list[str]) -> int:
         from lab_core.cli.console import print_error
 
         print_error(str(error))
+        _print_hint(arguments)
         return 1
+    except SystemExit as refusal:
+        if refusal.code == 2:
+            _print_hint(arguments)
+        raise
     except KeyboardInterrupt:
         from lab_core.cli.console import print_error
 
         print_error("interrupted")
         return INTERRUPTED
+
+
+def _print_hint(refused: Sequence[str]) -> None:
+    """Helps those who come from Isaac Lab."""
+    from lab_core.cli.hints import foreign_option
+
+    if hint := foreign_option(refused):
+        print(f"Hint: {hint}", file=sys.stderr)
 
 
 def _is_unread(stream: TextIO) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +30,7 @@ from lab_core.physics import HealthReport, PhysicsBackend
 from lab_core.recorder import RecorderHooks, RecorderManager
 from lab_core.registry import backend_class
 from lab_core.scene import Scene
-from lab_core.seeding import make_generator, seed_everything
+from lab_core.seeding import make_generator, one_seed, seed_everything
 from lab_core.state import StateRoot, lasting_tensors
 
 
@@ -218,14 +218,15 @@ class RLEnv(StagedEnv, VectorEnv, StateRoot):
     def reset(
         self,
         *,
-        seed: int | None = None,
+        seed: int | Sequence[int] | None = None,
         mask: EnvSelection = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Observations, dict[str, Any]]:
         """Resets the selected environments.
 
         Args:
-            seed: Seeds all random draws anew before the reset.
+            seed: Seeds all random draws anew before the reset. Of a list, one number per environment, one seed is made:
+                all environments draw from the same streams.
             mask: Environments to reset: (N,) bool mask or list of indices; None: all.
             options: ``{"reset_mask": mask}``, as gymnasium passes it.
 
@@ -235,7 +236,7 @@ class RLEnv(StagedEnv, VectorEnv, StateRoot):
         if mask is None and options:
             mask = options.get("reset_mask")
             mask = torch.as_tensor(mask, device=self.device) if isinstance(mask, np.ndarray) else mask
-        return self._reset_from_outside(resolve_mask(mask, self.num_envs, self.device).clone(), seed)
+        return self._reset_from_outside(resolve_mask(mask, self.num_envs, self.device).clone(), one_seed(seed))
 
     def reset_to(
         self, state: Mapping[str, Any], mask: EnvSelection = None, is_relative: bool = False

@@ -109,6 +109,22 @@ def test_own_errors_are_one_line_without_markup(plugin, capsys, monkeypatch):
     assert capsys.readouterr().err == "error: rewards.alive: [bold]wrong[/bold]\n"
 
 
+@pytest.mark.parametrize(
+    ("argument", "hint"),
+    (
+        ("env.scene.num_envs=64", "env.scene.num_envs=64 is written --env.scene.num-envs 64"),
+        ("env.rewards.alive=null", "env.rewards.alive=null is written --env.rewards.alive None"),
+        ("--headless", "--headless: Nothing opens a window here; leave it out."),
+        ("--run_name=x", "--run-name: Name the run with `--name NAME`."),
+    ),
+)
+def test_settings_in_the_way_of_isaac_lab_get_a_hint_where_they_fail(plugin, capsys, argument, hint):
+    assert main(["fail", argument]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == f"Hint: {hint}"
+    assert main(["dance", argument]) == 5  # what a command takes is its own
+    assert "Hint" not in capsys.readouterr().err
+
+
 def test_debug_shows_the_traceback(plugin, capsys, monkeypatch):
     monkeypatch.setenv("LAB_DEBUG", "1")
     assert main(["fail"]) == 1

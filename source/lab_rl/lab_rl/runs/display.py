@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rich.console import Console
 from rich.markup import escape
@@ -53,8 +53,10 @@ class TrainingDisplay:
             f"{iteration.steps_per_second:,.0f} steps/s  reward {number(iteration.reward)}  "
             f"length {number(iteration.episode_length)}"
         )
+        terms = terms_in_words(iteration.scalars)
         if self._task is not None and self.console.is_terminal:
-            self._progress.update(self._task, completed=iteration.number, state=state)
+            shown = f"{state}\n{terms}" if terms else state
+            self._progress.update(self._task, completed=iteration.number, state=escape(shown))
             return
         now = self._clock()
         first_or_last = iteration.number in (self._start + 1, self._total)
@@ -62,6 +64,8 @@ class TrainingDisplay:
             self._last_line = now
             left = (now - self._began) / (iteration.number - self._start) * (self._total - iteration.number)
             self.print(f"iteration {iteration.number}/{self._total}  {state}  {duration(left)} left")
+            if terms:
+                self.print(f"  {terms}")
 
     def print(self, text: str) -> None:
         """A line above the progress bar."""
@@ -70,6 +74,17 @@ class TrainingDisplay:
     def warn(self, text: str) -> None:
         """A warning above the progress bar."""
         print_warning(self.console, text)
+
+
+def terms_in_words(scalars: Mapping[str, float]) -> str:
+    """Returns what each reward term gave per second, and by what share of environments episodes ended; else empty."""
+    parts = []
+    for title, start, form in (("rewards", "Episode_Reward/", "{:.3g}"), ("ended", "Episode_Termination/", "{:.0%}")):
+        terms = [f"{name.removeprefix(start)} {form.format(value)}" for name, value in scalars.items()
+                 if name.startswith(start)]  # fmt: skip
+        if terms:
+            parts.append(f"{title}: {', '.join(terms)}")
+    return "; ".join(parts)
 
 
 def print_warning(console: Console, text: str) -> None:

@@ -46,3 +46,14 @@ def test_brackets_in_messages_are_shown_as_they_are():
 @pytest.mark.parametrize(("seconds", "text"), [(4.4, "4 s"), (75, "1 min 15 s"), (7260, "2 h 1 min")])
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("terminal", (False, True))
+def test_it_shows_what_each_reward_term_gave_and_how_episodes_ended(terminal):
+    console = Console(file=io.StringIO(), width=200, force_terminal=terminal)
+    done = iteration(1)
+    done.scalars = {"Episode_Reward/alive": 0.5, "Episode_Reward/calm": -0.00123, "Episode_Termination/fallen": 0.25}
+    with TrainingDisplay(console, start=0, total=1) as display:
+        display.update(done)
+    assert isinstance(console.file, io.StringIO)
+    assert "rewards: alive 0.5, calm -0.00123; ended: fallen 25%" in console.file.getvalue()

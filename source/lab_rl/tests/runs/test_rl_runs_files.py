@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 from lab_core.agents import PPOCfg
@@ -257,6 +258,16 @@ def test_curves_show_the_rows(tmp_path):
     draw_curves([], tmp_path / "empty.png", "Task")
     full, empty = (np.asarray(Image.open(tmp_path / name).convert("L")) for name in ("curves.png", "empty.png"))
     assert full.shape == empty.shape and (full != empty).sum() > 500
+
+
+def test_curves_have_panels_of_reward_terms_and_terminations(tmp_path, monkeypatch):
+    shown = {}
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: shown.update(
+        {axes.get_title(): [line.get_label() for line in axes.lines] for axes in figure.axes}))  # fmt: skip
+    row = {"iteration": 1, "reward": 1.0, "Episode_Reward/alive": 1.0, "Episode_Reward/calm": 0.1}
+    draw_curves([row, {**row, "iteration": 2, "Episode_Termination/fallen": 0.5}], tmp_path / "curves.png", "Task")
+    assert shown["Reward terms [1/s]"] == ["alive", "calm"]
+    assert shown["Share of terminations"] == ["fallen"]
 
 
 def test_versions_are_json_and_name_what_matters():
