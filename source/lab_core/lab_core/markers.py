@@ -13,10 +13,11 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 
+from lab_core.config import Share
 from lab_core.errors import LabError, unknown_name_message
 from lab_core.names import UnknownNameError
 
-Color = tuple[float, float, float]
+Color = tuple[Share, Share, Share]
 """Red, green and blue, 0 .. 1 each."""
 
 GREEN: Color = (0.20, 0.72, 0.30)

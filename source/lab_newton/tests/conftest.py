@@ -92,17 +92,22 @@ def make_actuated(make_rover: MakeBackend, rover_cfg: ArticulationCfg) -> MakeBa
 
 
 @pytest.fixture(scope="session")
-def make_cart_pole(device: torch.device) -> MakeBackend:
-    """Builds worlds with one cart-pole each, on a fixed base and without contacts; keywords go to ``NewtonCfg``."""
-    entity = ArticulationCfg(
+def cart_pole_cfg() -> ArticulationCfg:
+    """A fixed base with a driven slide and a free hinge; nothing of it collides."""
+    return ArticulationCfg(
         asset=str(ASSETS / "cart_pole.xml"),
         init_state=InitialStateCfg(pos=(0.0, 0.0, 2.0)),
         actuators={"cart": IdealPDActuatorCfg(joint_names=("slider_to_cart",), damping=10.0, effort_limit=400.0)},
     )
 
+
+@pytest.fixture(scope="session")
+def make_cart_pole(cart_pole_cfg: ArticulationCfg, device: torch.device) -> MakeBackend:
+    """Builds worlds with one cart-pole each, on a fixed base and without contacts; keywords go to ``NewtonCfg``."""
+
     def make(num_envs: int = 3, **physics) -> NewtonBackend:
         settings = {"dt": 1.0 / 120.0, "solver": MuJoCoSolverCfg(contacts=False)} | physics
-        scene = SceneCfg(ground=GroundCfg(collision=False), entities={"robot": entity})
+        scene = SceneCfg(ground=GroundCfg(collision=False), entities={"robot": cart_pole_cfg})
         torch.manual_seed(0)  # equal streams, whatever ran before
         return NewtonBackend(NewtonCfg(**settings), scene, num_envs, device)
 

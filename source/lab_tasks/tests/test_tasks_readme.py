@@ -29,14 +29,16 @@ def test_readme_example_runs(capsys):
 
 
 def test_examples_of_the_guide_to_environments_run():
-    build, term, _, ghost, marker = re.findall(
+    build, term, _, thing, ghost, marker = re.findall(
         r"```python\n(.*?)```", GUIDE, flags=re.DOTALL
     )  # the third one needs states
     scope = {}
     exec(compile(build, "environments.md", "exec"), scope)
     assert scope["observations"]["policy"].shape == (16, 4)
     exec(compile(term, "environments.md", "exec"), scope)
+    exec(compile(thing, "environments.md", "exec"), scope)
     env = scope["cfg"].build(device="cpu")
+    assert env.scene["cube"].data.root_link_pose_w[:, 2].tolist() == pytest.approx([1.0] * 16)
     env.scene["robot"].data.joint_vel[3, 0] = 9.0
     env.physics.mark_written(torch.arange(16) == 3)
     env.step(torch.zeros(16, 1))

@@ -1,4 +1,4 @@
-"""The buffers of an articulation as a struct for kernels, and its default state."""
+"""The buffers of an articulation, or of an entity without joints, as a struct for kernels, and its default state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ ArticulationArrays = array_struct(
     __name__,
     ArticulationData.buffers(Role.STATE, Role.DERIVED, Role.TARGET, Role.DEFAULT),
 )
-"""What a step and a reset read and write of :class:`lab_core.scene.ArticulationData`."""
+"""What a step and a reset read and write of :class:`lab_core.scene.ArticulationData`; of an entity without joints, such
+as a :class:`lab_core.scene.RigidObjectData`, the arrays of joints are empty."""
 
 
 @wp.func

@@ -8,7 +8,7 @@ from typing import Any
 import warp as wp
 
 from lab_core.errors import LabError, unknown_name_message
-from lab_core.scene import ArticulationData, EntityData
+from lab_core.scene import ArticulationData, EntityData, RigidObjectData
 from lab_warp import articulation_kernels as kernels
 from lab_warp.env import WarpEnv
 from lab_warp.views import fill_struct
@@ -52,7 +52,8 @@ def write_default_state(env: WarpEnv, mask: wp.array) -> None:
 
 
 @writes_default_state(ArticulationData)
-def _write_articulation(env: WarpEnv, mask: wp.array, data: ArticulationData) -> None:
+@writes_default_state(RigidObjectData)
+def _write_root_and_joints(env: WarpEnv, mask: wp.array, data: EntityData) -> None:
     wp.launch(
         kernels.write_default_state,
         dim=(env.num_envs, max(data.num_joints, 1)),

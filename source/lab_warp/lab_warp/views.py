@@ -69,9 +69,12 @@ def array_struct(name: str, module: str, buffers: Mapping[str, Buffer]) -> Any:
 
 
 def fill_struct(struct: Any, data: EntityData) -> Any:
-    """Returns an instance of a struct of :func:`array_struct` over the buffers of ``data``, which is shared."""
+    """Returns an instance of a struct of :func:`array_struct` over the buffers of ``data``, which is shared.
+
+    Buffers that its kind does not have, such as those of joints, are empty arrays there.
+    """
     arrays = struct()
-    for name in struct.vars:
+    for name in struct.vars.keys() & data.buffers().keys():
         setattr(arrays, name, getattr(data.warp, name))
     return arrays
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from lab_core.config import Settings
-from lab_core.errors import LabError
+from lab_core.errors import ConfigError, LabError
 
 if TYPE_CHECKING:
     from lab_core.scene import Scene
@@ -106,16 +106,24 @@ class SceneEntityCfg(Selection):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._joints: Columns | None = None
+        self._no_joints = ""
 
     @property
     def joint_ids(self) -> Indices:
-        """Joint columns. Raises :class:`LabError` before :meth:`resolve`."""
-        return self._resolved(self._joints).ids
+        """Joint columns. Raises :class:`LabError` before :meth:`resolve`, :class:`ConfigError` where the entity is of a
+        kind that has no joints."""
+        return self._resolved_joints().ids
 
     @property
     def joint_index(self) -> torch.Tensor:
         """:attr:`joint_ids` as an int32 tensor, for kernels."""
-        return self._resolved(self._joints).index
+        return self._resolved_joints().index
+
+    def _resolved_joints(self) -> Columns:
+        columns = self._resolved(self._joints)
+        if self._no_joints:
+            raise ConfigError(self._no_joints)
+        return columns
 
     def resolve(self, scene: Scene) -> None:
         """Looks up the names.
@@ -124,12 +132,14 @@ class SceneEntityCfg(Selection):
             UnknownNameError: the scene has no such entity, or the entity no such joint or body.
         """
         entity = scene[self.name]
-        device = entity.data.joint_pos.device
+        device = entity.data.root_link_pose_w.device
         joints, bodies = list(range(len(entity.joint_names))), list(range(len(entity.body_names)))
         if self.joint_names is not None:
             joints = entity.find_joints(self.joint_names, preserve_order=self.preserve_order)
         if self.body_names is not None:
             bodies = entity.find_bodies(self.body_names, preserve_order=self.preserve_order)
+        if not entity.has_joints:
+            self._no_joints = f"Entity {self.name!r} is of the kind {entity.kind!r}, which has no joints."
         self._joints = Columns.choose(joints, len(entity.joint_names), device)
         self._bodies = Columns.choose(bodies, len(entity.body_names), device)
 

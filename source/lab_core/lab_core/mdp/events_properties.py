@@ -162,7 +162,15 @@ def randomize_rigid_body_material(
     env.physics.notify(asset_cfg.name, "body_friction")
 
 
-class randomize_actuator_gains(_PropertyEvent):
+class _JointPropertyEvent(_PropertyEvent):
+    """Refuses an entity of a kind without joints as well."""
+
+    def __init__(self, cfg: EventTermCfg, env: Env) -> None:
+        super().__init__(cfg, env)
+        self._joint_index = cfg.params["asset_cfg"].joint_index
+
+
+class randomize_actuator_gains(_JointPropertyEvent):
     """Draws stiffness and damping of every selected joint; never below 0.
 
     Parameters:
@@ -178,7 +186,7 @@ class randomize_actuator_gains(_PropertyEvent):
         super().__init__(cfg, env)
         asset_cfg = cfg.params["asset_cfg"]
         entity = env.scene[asset_cfg.name]
-        selected = {entity.joint_names[joint] for joint in asset_cfg.joint_index.tolist()}
+        selected = {entity.joint_names[joint] for joint in self._joint_index.tolist()}
         drawn = [gain for gain in ("stiffness", "damping") if cfg.params[f"{gain}_distribution_params"] is not None]
         for group, actuator in entity.cfg.actuators.items():
             driven = {entity.joint_names[joint] for joint in entity.find_joints(actuator.joint_names)} & selected
@@ -209,7 +217,7 @@ class randomize_actuator_gains(_PropertyEvent):
                 _randomize_joints(env, mask, asset_cfg, name, params, operation, distribution)
 
 
-class randomize_joint_parameters(_PropertyEvent):
+class randomize_joint_parameters(_JointPropertyEvent):
     """Draws dry friction [N m or N] and armature [kg m^2 or kg] of every selected joint; never below 0.
 
     Parameters:

@@ -258,7 +258,7 @@ class PhysicsBackend(ABC):
         """Returns what :attr:`ghost_sources` give, for those who draw.
 
         Raises:
-            LabError: a ghost is of no articulation of the scene, or its pose has the wrong shape.
+            LabError: a ghost is of no entity of the scene, or its pose has the wrong shape.
         """
         return collect_ghosts(self.ghost_sources, self.entities, self.num_envs)
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Ghost:
-    """Where an articulation is drawn once more in every environment, for instance where a motion wants it to be."""
+    """Where an entity is drawn once more in every environment, for instance where a motion wants it to be."""
 
     entity: str
-    """Name of the articulation whose shape it has."""
+    """Name of the entity whose shape it has."""
     root_pose_w: torch.Tensor
     """(N, 7) pose of the root link in the world: position [m], then quaternion xyzw, as
     :attr:`~lab_core.scene.EntityData.root_link_pose_w`. A root that is fixed in its model file stays where it is."""
-    joint_pos: torch.Tensor
-    """(N, J) positions of the entity's joints, in its order [rad or m]."""
+    joint_pos: torch.Tensor | None = None
+    """(N, J) positions of the entity's joints, in its order [rad or m]; None for an entity without joints."""
 
 
 GhostSource = Callable[[], Sequence[Ghost]]
@@ -41,9 +41,12 @@ def collect_ghosts(sources: Iterable[GhostSource], entities: Mapping[str, Entity
     for ghost in ghosts:
         if ghost.entity not in entities:
             raise LabError(f"A ghost is of no entity here: {unknown_name_message('entity', ghost.entity, entities)}")
-        expected = {"root_pose_w": (num_envs, 7), "joint_pos": (num_envs, len(entities[ghost.entity].joint_names))}
+        expected = {"root_pose_w": (num_envs, 7)}
+        if joints := len(entities[ghost.entity].joint_names):
+            expected["joint_pos"] = (num_envs, joints)
         for field, shape in expected.items():
-            found = tuple(getattr(ghost, field).shape)
+            given = getattr(ghost, field)
+            found = None if given is None else tuple(given.shape)
             if found != shape:
                 raise LabError(f"{field} of a ghost of {ghost.entity!r} must have the shape {shape}, got {found}.")
     return ghosts

@@ -84,13 +84,18 @@ def sensor_values(env: Env, sensor: str, fields: tuple[str, ...]) -> Values:
 
 
 class SubstepEfforts(ManagerTermBase):
-    """``post_physics``: entity -> (N, K, J) effort [N m or N] that entered the solver in each of the K substeps."""
+    """``post_physics``: entity with joints -> (N, K, J) effort [N m or N] that entered the solver in each of the K
+    substeps."""
 
     capturable = True
 
     def __init__(self, cfg: RecorderTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
-        self._traces = {name: env.physics.trace(name, "applied_effort", env.cfg.decimation) for name in env.scene}
+        self._traces = {
+            name: env.physics.trace(name, "applied_effort", env.cfg.decimation)
+            for name, entity in env.scene.items()
+            if entity.has_joints
+        }
 
     def __call__(self, env: Env) -> Values:
         return self._traces
@@ -153,12 +158,12 @@ class SubstepSensorValues(ManagerTermBase):
 
 @declare(capturable=True)
 def applied_effort(env: Env) -> Values:
-    """``post_physics``: entity -> (N, J) effort [N m or N] that entered the solver in the last substep.
+    """``post_physics``: entity with joints -> (N, J) effort [N m or N] that entered the solver in the last substep.
 
     The backend copies it between the actuators and the solver, so that it belongs to the state before that substep.
     With a decimation of 1 this is the effort of the whole step.
     """
-    return {name: env.scene[name].data.applied_effort for name in env.scene}
+    return {name: entity.data.applied_effort for name, entity in env.scene.items() if entity.has_joints}
 
 
 @declare(capturable=True)

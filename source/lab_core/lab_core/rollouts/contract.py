@@ -146,7 +146,7 @@ def _joints_and_bodies(env: RLEnv, value: Any) -> Any:
     elif isinstance(value, SceneEntityCfg):
         chosen = {"entity": value.name}
         names = env.scene[value.name].body_names
-        if value.body_names is None:
+        if value.body_names is None and env.scene[value.name].has_joints:
             chosen["joint_names"] = _chosen(env.scene[value.name].joint_names, value.joint_ids)
     else:
         return to_dict(value)

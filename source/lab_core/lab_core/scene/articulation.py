@@ -7,25 +7,18 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lab_core.config import MISSING, Positive, Settings
+from lab_core.config import MISSING, Positive
 from lab_core.masks import masked_copy_
 from lab_core.scene.actuators import ActuatorCfg
 from lab_core.scene.articulation_data import ArticulationData
 from lab_core.scene.entity import Entity, EntityCfg, EntityPhysics
+from lab_core.scene.root_state import RootStateCfg
 
 
 @dataclass(kw_only=True)
-class InitialStateCfg(Settings):
+class InitialStateCfg(RootStateCfg):
     """State of an environment after a reset, before any reset event."""
 
-    pos: tuple[float, float, float] | None = None
-    """Root-link position [m], relative to the environment's origin. None: where the model file puts it."""
-    quat: tuple[float, float, float, float] | None = None
-    """Root-link orientation, xyzw. None: as in the model file."""
-    lin_vel: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Velocity of the root's centre of mass, world frame [m/s]."""
-    ang_vel: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """World frame [rad/s]."""
     joint_pos: Mapping[str, float] = field(default_factory=dict)
     """Joint name or regular expression -> position [rad or m]; 0 for joints that are not named."""
     joint_vel: Mapping[str, float] = field(default_factory=dict)

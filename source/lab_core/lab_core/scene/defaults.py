@@ -12,6 +12,7 @@ from lab_core.names import UnknownNameError, match_names, values_by_name
 from lab_core.scene.actuators import ActuatorCfg
 from lab_core.scene.articulation import ArticulationCfg
 from lab_core.scene.articulation_data import ArticulationData
+from lab_core.scene.root_state import fill_root_default
 
 _ROUNDING = 1e-4
 """How far a position may be outside its limits, which files round [rad or m]."""
@@ -43,20 +44,17 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
 
     The backend has filled ``joint_pos_limits`` before. Joints without an actuator get gains 0 and effort limit 0.
     A default position outside its limits becomes the nearest limit, with a warning that lists all such joints.
-    A root pose that ``cfg.init_state`` does not state is 0 here: a backend that reads model files states it before.
+    For the root see :func:`lab_core.scene.root_state.fill_root_default`.
 
     Raises:
         UnknownNameError: a name in the configuration does not exist.
-        ConfigError: an actuator has an impossible value.
+        ConfigError: an actuator has an impossible value, or the root no orientation.
     """
     init = cfg.init_state
     what = f"joint of {name!r}"
     data.default_joint_pos.copy_(torch.tensor(values_by_name(init.joint_pos, data.joint_names, what=what)))
     data.default_joint_vel.copy_(torch.tensor(values_by_name(init.joint_vel, data.joint_names, what=what)))
-    position = (0.0, 0.0, 0.0) if init.pos is None else init.pos
-    orientation = (0.0, 0.0, 0.0, 1.0) if init.quat is None else init.quat
-    data.default_root_pose.copy_(torch.tensor((*position, *orientation)))
-    data.default_root_vel.copy_(torch.tensor((*init.lin_vel, *init.ang_vel)))
+    fill_root_default(name, init, data)
     _fill_limits(name, cfg, data)
     for buffer, value in (
         (data.joint_stiffness, 0.0),

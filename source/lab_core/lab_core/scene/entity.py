@@ -80,6 +80,11 @@ class Entity(ABC, Generic[CfgT, DataT]):
         """Names of the bodies in the order of the buffers."""
         return self.data.body_names
 
+    @property
+    def has_joints(self) -> bool:
+        """Whether entities of this kind have joints, be it none in this one."""
+        return "joint_pos" in self.data.buffers()
+
     def find_joints(self, patterns: str | Sequence[str], preserve_order: bool = False) -> list[int]:
         """Returns joint indices; see :func:`lab_core.names.match_names`."""
         return match_names(patterns, self.joint_names, what=f"joint of {self.name!r}", preserve_order=preserve_order)
@@ -100,7 +105,7 @@ class Entity(ABC, Generic[CfgT, DataT]):
         Raises:
             LabError: entities of this kind have no joints.
         """
-        if "joint_pos" not in self.data.buffers():
+        if not self.has_joints:
             raise LabError(f"Cannot write the joint state of {self.name!r}: it has no joints.")
         self._write({"joint_pos": position, "joint_vel": velocity}, mask, joint_ids)
 

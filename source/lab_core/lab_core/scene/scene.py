@@ -139,7 +139,7 @@ class Scene(Stateful, Mapping[str, Entity]):
         """Returns the state of every entity by kind, name and key, as live buffers; see :meth:`Entity.read_state`.
 
         ``{"articulation": {name: {"root_pose" (N, 7), "root_velocity" (N, 6, of the centre of mass),
-        "joint_position" (N, J), "joint_velocity" (N, J)}}}``
+        "joint_position" (N, J), "joint_velocity" (N, J)}}, "rigid_object": {name: the first two}}``
 
         Args:
             is_relative: Give positions relative to the environments' origins.

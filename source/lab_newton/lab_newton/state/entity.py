@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import singledispatch
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import newton
 import warp as wp
 
-from lab_core.errors import ConfigError
+from lab_core.errors import ConfigError, LabError
 from lab_core.scene import ActuatorCfg, EntityCfg, EntityData
 from lab_newton.robot_files import EntityLayout, ImportedFile
 from lab_newton.state.properties import Properties
@@ -41,6 +41,8 @@ class NewtonEntity(ABC, Generic[CfgT, DataT]):
     """The model file that it was made from, if any. There once it has been added to a builder."""
     actuators: Mapping[str, ActuatorCfg] = {}
     """Groups of actuators by name, which drive the joints."""
+    has_own_colors_as_ghost: ClassVar[bool] = False
+    """Whether its ghosts have its colours, by which people tell how it is turned."""
 
     def __init__(self, cfg: CfgT, name: str, num_envs: int, device: wp.Device) -> None:
         """``name`` is the entity's key in the scene, and ``cfg`` what stands there."""
@@ -69,6 +71,14 @@ class NewtonEntity(ABC, Generic[CfgT, DataT]):
         self.properties.read()
         self._fill_defaults()
         self.restore_default(wp.ones(self.num_envs, dtype=wp.bool, device=self.device), env_origins, state)
+
+    def add_ghost_to(self, world: newton.ModelBuilder) -> EntityLayout:
+        """Adds what :meth:`add_to` does to the builder of a model that is only drawn, and changes nothing here.
+
+        Raises:
+            LabError: entities of this kind cannot be drawn as ghosts.
+        """
+        raise LabError(f"{self.name!r} is a {type(self.cfg).__name__}, of which there are no ghosts.")
 
     @abstractmethod
     def _add_to(self, world: newton.ModelBuilder) -> EntityLayout:

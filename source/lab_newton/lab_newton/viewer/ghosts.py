@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 import newton
 import warp as wp
 
-from lab_core.errors import LabError
 from lab_core.physics import Ghost
 from lab_core.state import lasting_tensors
 from lab_newton.arrays import present
 from lab_newton.model import new_builder
-from lab_newton.robot_files import EntityLayout, add_articulation
-from lab_newton.state import NewtonArticulation, NewtonEntity
+from lab_newton.robot_files import EntityLayout
+from lab_newton.state import NewtonEntity
 
 COLOR = (0.96, 0.42, 0.72)
-"""Of all ghosts, in no robot's and no ground's colour."""
+"""Of ghosts of robots, in no robot's and no ground's colour."""
 OPACITY = 0.5
 
 
@@ -24,13 +23,17 @@ class GhostModel:
     """The ghosts of the first environments, as they are drawn."""
 
     @lasting_tensors()
-    def __init__(self, articulations: Sequence[NewtonArticulation], num_envs: int, device: wp.Device) -> None:
-        """Builds ``num_envs`` worlds that hold one ghost for each of ``articulations``, and nothing else."""
+    def __init__(self, entities: Sequence[NewtonEntity], num_envs: int, device: wp.Device) -> None:
+        """Builds ``num_envs`` worlds that hold one ghost for each of ``entities``, and nothing else."""
         world = new_builder()
-        self._layouts = [add_articulation(world, entity.name, entity.cfg).layout for entity in articulations]
+        self._layouts = []
+        for entity in entities:
+            first = world.shape_count
+            self._layouts.append(entity.add_ghost_to(world))
+            if not entity.has_own_colors_as_ghost:
+                world.shape_color[first:] = [COLOR] * (world.shape_count - first)
         touching = newton.ShapeFlags.COLLIDE_SHAPES | newton.ShapeFlags.COLLIDE_PARTICLES
         world.shape_flags = [flags & ~int(touching) for flags in world.shape_flags]
-        world.shape_color = [COLOR] * world.shape_count
         world.shape_opacity = [OPACITY] * world.shape_count
         builder = new_builder()
         builder.replicate(world, num_envs)
@@ -48,7 +51,8 @@ class GhostModel:
         rows = len(self._joint_q)
         if layout.floating:
             self._joint_q[:, layout.root_coord : layout.root_coord + 7] = ghost.root_pose_w[:rows]
-        self._joint_q[:, list(layout.joint_coord)] = ghost.joint_pos[:rows]
+        if ghost.joint_pos is not None:
+            self._joint_q[:, list(layout.joint_coord)] = ghost.joint_pos[:rows]
 
 
 class GhostModels:
@@ -67,21 +71,15 @@ class GhostModels:
         """Returns the ghosts of the first ``num_envs`` environments as they are now; None where there are none.
 
         Raises:
-            LabError: a ghost is of no articulation.
+            LabError: a ghost is of an entity of a kind that cannot be drawn as one.
         """
         ghosts = self._ghosts()
         key = (num_envs, tuple(ghost.entity for ghost in ghosts))
         if key != self._key:
             self._model = (
-                GhostModel([self._articulation(name) for name in key[1]], num_envs, self._device) if ghosts else None
+                GhostModel([self._entities[name] for name in key[1]], num_envs, self._device) if ghosts else None
             )
             self._key = key
         if self._model is not None:
             self._model.pose(ghosts)
         return self._model
-
-    def _articulation(self, name: str) -> NewtonArticulation:
-        entity = self._entities[name]
-        if not isinstance(entity, NewtonArticulation):
-            raise LabError(f"A ghost is a pose of an articulation, {name!r} is a {type(entity.cfg).__name__}.")
-        return entity

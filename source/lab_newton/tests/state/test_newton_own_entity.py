@@ -263,7 +263,7 @@ def test_it_is_traced_and_survives_a_rebuild():
 
 
 def test_an_unknown_kind_names_its_key_its_class_and_the_kinds_there_are():
-    known = "ArticulationCfg, CrateCfg"
+    known = "ArticulationCfg, CrateCfg, RigidObjectCfg"
     message = f"scene.entities['flag']: no entity is registered for a ClothCfg, only for {known}."
     with pytest.raises(ConfigError, match=re.escape(message)):
         make(flag=ClothCfg())

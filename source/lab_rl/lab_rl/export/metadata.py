@@ -54,8 +54,11 @@ def policy_metadata(policy: Policy, trained: TrainedPolicy) -> dict[str, Any]:
 
 
 def mjlab_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The part that deployment programs for mjlab read, under its keys: comma-separated values."""
-    robot = next(iter(metadata["entities"].values()))
+    """The part that deployment programs for mjlab read, under its keys: comma-separated values.
+
+    Joints are those of the first entity that has any.
+    """
+    robot = next(entity for entity in metadata["entities"].values() if "joint_names" in entity)
     terms, actions = metadata["observations"], metadata["actions"]
     return {
         "run_path": metadata["run"],
