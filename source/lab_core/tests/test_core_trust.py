@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lab_core.config import dump_yaml, load_yaml
+from lab_core.config import dump_yaml, load_yaml, resolve_reference
 from lab_core.errors import ConfigError
 from lab_core.registry import TaskSpec, announced_packages, get_task, register_task, task_ids
 from lab_core.trust import reading_a_file, trust_files
@@ -50,6 +50,15 @@ def test_with_trust_it_does(stranger):
 def test_not_even_what_is_imported_already(reference):
     with reading_a_file(), pytest.raises(ConfigError, match="--trust"):
         load_yaml(f"!ref {reference}")
+
+
+def test_a_file_inside_of_any_package_may_be_named_and_imports_nothing(stranger):
+    text = "a_stranger:models/robot.xml"
+    with reading_a_file():
+        assert load_yaml(f"asset: {text}") == {"asset": text}
+    with pytest.raises(ConfigError, match="not of the form 'module:name'"):
+        resolve_reference(text)
+    assert not stranger.exists()
 
 
 def test_texts_that_only_look_alike_pass():

@@ -27,9 +27,10 @@ from lab_newton.body_poses import BodyPoses
 from lab_newton.compile import KERNEL_MODULES, compile_modules, leave_out_derivatives, load_kernels
 from lab_newton.config import NewtonCfg
 from lab_newton.contact_set import share_contact_set
+from lab_newton.engine_words import told_of
 from lab_newton.fingerprint import describe_model
 from lab_newton.kinematics import joint_kinds, kinematic_tree
-from lab_newton.model import build_model
+from lab_newton.model import build_model, files_of
 from lab_newton.nerd.wrenches.robot import RobotProperties
 from lab_newton.property_notices import PropertyNotices
 from lab_newton.robot_files import FileReport, ImportedFile, report_file
@@ -278,12 +279,11 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self.entities.update({name: entity.data for name, entity in self._entities.items()})
         # Before the solver, which may change the model.
         self._fingerprint = describe_model(self._model, self._entities, self._cfg, self._scene)
-        with wp.ScopedDevice(self._device):
+        with wp.ScopedDevice(self._device), told_of(files_of(self._entities.values())):
             self.solver = self._cfg.solver.build(self._model, self._cfg, self._scene)
             self.solver.check_physics(self._fingerprint)
-        self._check_files()
-        with wp.ScopedDevice(self._device):
             self._state, self._control = self._model.state(), self._model.control()
+        self._check_files()
         self._poses = BodyPoses(self._model, self.num_envs)
         shown = ShownState(self._model, self._state, self._entities, self._poses, self.written)
         self._onlookers = Onlookers(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 
 import newton
+import numpy as np
 import warp as wp
 
 from lab_core.errors import ConfigError
 from lab_core.scene import SceneCfg
+from lab_newton.arrays import present
+from lab_newton.engine_words import told_of
 from lab_newton.robot_files import ImportedFile
 from lab_newton.robot_files.collisions import keep_pairs_of_files
 from lab_newton.state import NewtonEntity
@@ -62,11 +66,49 @@ def build_model(
     ground.add_to(builder)
     # What MuJoCo compiled is physical; Newton would make inertias below 1e-6 kg m^2 larger.
     is_compiled = all(entity.imported is not None and entity.imported.file is not None for entity in entities.values())
-    return builder.finalize(device=device, skip_validation_inertia=is_compiled)
+    with told_of(files_of(entities.values())), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Inertia validation corrected")  # told below, by name
+        model = builder.finalize(device=device, skip_validation_inertia=is_compiled)
+    _tell_of_corrected_bodies(model, world, entities.values())
+    return model
+
+
+def files_of(entities: Iterable[NewtonEntity]) -> str:
+    """Returns the names of entities with those of their files, for messages: ``Entity 'robot': 'arm.xml'``."""
+    named = [f"{one.name!r}: {asset!r}" if (asset := _asset(one)) else repr(one.name) for one in entities]
+    return f"Entity {named[0]}" if len(named) == 1 else f"Entities {', '.join(named)}"
 
 
 def _file_that_touches_itself(entity: NewtonEntity) -> ImportedFile | None:
     return entity.imported if getattr(entity.cfg, "self_collision", True) else None
+
+
+def _asset(entity: NewtonEntity) -> str:
+    return str(getattr(entity.cfg, "asset", ""))
+
+
+def _tell_of_corrected_bodies(
+    model: newton.Model, world: newton.ModelBuilder, entities: Iterable[NewtonEntity]
+) -> None:
+    """Warns of bodies whose masses no body can have, which Newton makes possible and then only counts."""
+    count = world.body_count
+    built = np.hstack([present(model.body_mass).numpy()[:count, None], _rows(present(model.body_inertia), count)])
+    asked = np.hstack([np.array(world.body_mass).reshape(count, 1), np.array(world.body_inertia).reshape(count, 9)])
+    asked[:, 1:] = 0.5 * (asked[:, 1:] + asked[:, [1, 4, 7, 2, 5, 8, 3, 6, 9]])
+    is_corrected = np.any(~np.isclose(built, asked, rtol=1e-4, atol=1e-12), axis=1)
+    for entity in entities:
+        names = zip(entity.layout.body_names, entity.layout.body, strict=True)
+        corrected = [repr(name) for name, body in names if is_corrected[body]]
+        if corrected:
+            warnings.warn(
+                f"{files_of([entity])}: Newton corrected mass or inertia of {', '.join(corrected)}, which no body can "
+                "have. Correct them in the file.",
+                stacklevel=3,
+            )
+
+
+def _rows(inertia: wp.array, count: int) -> np.ndarray:
+    return inertia.numpy()[:count].reshape(count, 9)
 
 
 def _brings_still_shapes(entity: NewtonEntity, world: newton.ModelBuilder) -> bool:

@@ -16,6 +16,8 @@ from lab_core.errors import ConfigError, nearest
 _packages: ContextVar[Collection[str] | None] = ContextVar("packages", default=None)
 """Top-level packages that references may name; None: any."""
 _NAMES_A_PACKAGE = re.compile(r"([A-Za-z_]\w*)(\.\w+)*:[A-Za-z_]\S*")
+_IS_A_FILE = re.compile(r"\w+:[^:/]+(/[^:/]+)+")
+"""No name in Python: a file in a folder of a package, which is found without importing that."""
 
 
 @contextmanager
@@ -31,7 +33,7 @@ def imports_only_from(packages: Collection[str] | None) -> Iterator[None]:
 def check_text(text: str) -> None:
     """Raises ``ConfigError`` for text in the form of a reference to a package that must not be imported."""
     found = _NAMES_A_PACKAGE.fullmatch(text)
-    if found:
+    if found and not _IS_A_FILE.fullmatch(text):
         _check_package(found[1], text)
 
 
@@ -72,7 +74,7 @@ def resolve_reference(reference: str) -> Any:
     Raises ``ConfigError`` saying which part does not exist, or what :func:`imports_only_from` does not allow.
     """
     module_name, separator, qualname = reference.partition(":")
-    if not (module_name and separator and qualname):
+    if not (module_name and separator and all(name.isidentifier() for name in qualname.split("."))):
         raise ConfigError(f"{reference!r} is not of the form 'module:name'")
     _check_package(module_name, reference)
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lab_core.errors import ConfigError
+from lab_newton.engine_words import told_of
 from lab_newton.robot_files.engine import MjModel, MjSpec, mujoco
 from lab_newton.robot_files.trees import keep_tree
 from lab_newton.robot_files.urdf import read_urdf
@@ -65,13 +66,14 @@ def compile_file(
         ConfigError: MuJoCo refuses the file, and the message holds its own words; or there is no such root.
     """
     try:
-        if path.suffix.lower() == ".urdf":
-            spec, notes = read_urdf(entity, path, package_folders)
-        else:
-            spec, notes = mujoco.MjSpec.from_file(str(path)), []
-        model = spec.compile()
-        if root is not None:
-            model = keep_tree(entity, path, spec, model, root)
+        with told_of(f"Entity {entity!r}: {str(path)!r}"):
+            if path.suffix.lower() == ".urdf":
+                spec, notes = read_urdf(entity, path, package_folders)
+            else:
+                spec, notes = mujoco.MjSpec.from_file(str(path)), []
+            model = spec.compile()
+            if root is not None:
+                model = keep_tree(entity, path, spec, model, root)
     except ConfigError:
         raise
     except Exception as error:

@@ -9,6 +9,7 @@ import newton
 
 from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationCfg
+from lab_newton.engine_words import told_of
 from lab_newton.robot_files.carriers import joint_groups
 from lab_newton.robot_files.checks import check_file
 from lab_newton.robot_files.collisions import filter_neighbours
@@ -49,12 +50,13 @@ def add_articulation(world: newton.ModelBuilder, name: str, cfg: ArticulationCfg
     with tempfile.TemporaryDirectory() as folder:
         text = expand(file, root, names, Path(folder))
         try:
-            world.add_mjcf(
-                text,
-                parse_mujoco_options=False,
-                convert_mjc_equality_constraints=False,
-                enable_self_collisions=cfg.self_collision,
-            )
+            with told_of(f"Entity {name!r}: {str(path)!r}"):
+                world.add_mjcf(
+                    text,
+                    parse_mujoco_options=False,
+                    convert_mjc_equality_constraints=False,
+                    enable_self_collisions=cfg.self_collision,
+                )
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
             raise ConfigError(f"Entity {name!r}: Newton cannot build {str(path)!r}: {words}") from error

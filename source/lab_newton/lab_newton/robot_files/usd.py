@@ -10,6 +10,7 @@ import warp as wp
 
 from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationCfg
+from lab_newton.engine_words import told_of
 from lab_newton.robot_files.collisions import filter_neighbours
 from lab_newton.robot_files.imported import ImportedFile
 from lab_newton.robot_files.layout import EntityLayout
@@ -29,7 +30,8 @@ def add_usd(world: newton.ModelBuilder, name: str, path: Path, cfg: Articulation
     pose = wp.transform(wp.vec3(*(cfg.init_state.pos or (0.0,) * 3)), wp.quat(*(cfg.init_state.quat or (0, 0, 0, 1))))
     floating = None if cfg.fixed_base is None else not cfg.fixed_base
     try:
-        world.add_usd(str(path), xform=pose, floating=floating, enable_self_collisions=cfg.self_collision)
+        with told_of(f"Entity {name!r}: {str(path)!r}"):
+            world.add_usd(str(path), xform=pose, floating=floating, enable_self_collisions=cfg.self_collision)
     except Exception as error:
         raise ConfigError(f"Entity {name!r}: cannot read {str(path)!r}: {type(error).__name__}: {error}") from error
     found = world.articulation_count - first_articulation
