@@ -60,13 +60,15 @@ def physics_step_terms(env_cfg: Any = None) -> dict[str, RecorderTermCfg | None]
 
 
 def task_terms(env_cfg: Any) -> dict[str, RecorderTermCfg | None]:
-    """Returns :func:`transition_terms` for a task: with all its observation groups (``policy`` as ``obs``, others as
-    ``obs_<group>``), the net force on every body of its contact sensors, and external wrenches where an event applies
-    them."""
+    """Returns :func:`transition_terms` for a task: with all its observation groups as ``obs/<group>``, where
+    robomimic looks for them, the net force on every body of its contact sensors, and external wrenches where an event
+    applies them."""
     recorded = transition_terms()
-    for group in getattr(env_cfg, "observations", {}):
-        key = "obs" if group == "policy" else f"obs_{group}"
-        recorded[key] = RecorderTermCfg(func=terms.observations, phase="pre_step", params={"group": group})
+    del recorded["obs"]
+    groups = getattr(env_cfg, "observations", {"policy": ...})
+    for group in (name for name, cfg in groups.items() if cfg is not None):
+        of_group = RecorderTermCfg(func=terms.observations, phase="pre_step", params={"group": group})
+        recorded[f"obs/{group}"] = of_group
     for name, sensor in env_cfg.scene.sensors.items():
         if isinstance(sensor, ContactSensorCfg):
             params = {"sensor": name, "fields": ("net_forces_w",)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 from pathlib import Path
 
@@ -198,6 +199,25 @@ class TestRecord:
         monkeypatch.setattr("lab_core.recorder.retention.ring_bytes", lambda *_: 9 * 2**30)
         assert "memory_limit_gib = 8;" in lab(capsys, "record", TASK, code=1)
 
+    def test_robomimic_reads_what_it_records(self, capsys):
+        """The steps of robomimic's ``SequenceDataset`` and ``get_shape_metadata_from_dataset``, with their options."""
+        import h5py
+
+        lab(capsys, "record", TASK)
+        path = "recordings/Stub-Record/dataset-00000.hdf5"
+        with h5py.File(path, "r", swmr=True, libver="latest") as file:
+            demos = list(file["data"].keys())
+            numbers = np.argsort([int(name[5:]) for name in demos])
+            assert [demos[index] for index in numbers] == [f"demo_{number}" for number in range(10)]
+            assert json.loads(file["data"].attrs["env_args"]).keys() >= {"env_name", "type", "env_kwargs"}
+            assert [*file["data/demo_0/obs"]] == ["policy"]
+            assert file["data/demo_0/obs/policy"].shape[1:] == (4,) and file["data/demo_0/actions"].shape[1:] == (1,)
+            for demo in demos:
+                length = file[f"data/{demo}"].attrs["num_samples"]
+                for key in ("obs/policy", "actions", "rewards", "dones"):
+                    values = file[f"data/{demo}/{key}"][()].astype("float32")
+                    assert len(values) == length and np.isfinite(values).all()
+
 
 class TestReplay:
     def test_a_recording_repeats(self, capsys):
@@ -274,9 +294,9 @@ class TestData:
         import h5py
 
         with h5py.File("walking/dataset-00000.hdf5", "r+") as file:
-            file["data/demo_2/obs"][3, 0] = np.nan
+            file["data/demo_2/obs/policy"][3, 0] = np.nan
         text = lab(capsys, "data", "check", "walking", code=1)
-        assert "demo_2: 'obs' is not finite in step 3. 1 problem." in text
+        assert "demo_2: 'obs/policy' is not finite in step 3. 1 problem." in text
 
     def test_merge_and_split(self, capsys):
         text = lab(capsys, "data", "merge", "standing", "walking", "--output", "all.hdf5")

@@ -216,7 +216,7 @@ def test_a_task_is_recorded_with_all_its_observations_and_wrenches():
 
     cfg = analytic_cartpole_env_cfg(2)
     cfg.observations["critic"] = cfg.observations["policy"]
-    assert {"obs", "obs_critic"} <= task_terms(cfg).keys() and "external_wrenches" not in task_terms(cfg)
+    assert {"obs/policy", "obs/critic"} <= task_terms(cfg).keys() and "external_wrenches" not in task_terms(cfg)
     cfg.events["pull"] = EventTermCfg(
         func=mdp.apply_external_force_torque,
         mode="reset",
@@ -230,4 +230,4 @@ def test_a_task_is_recorded_with_all_its_observations_and_wrenches():
     env.step(torch.zeros(2, 1))
     episode = env.recorder_manager.get_episode(0)
     assert torch.equal(episode.steps["external_wrenches/robot"][0], env.scene["robot"].data.body_wrench_w[0])
-    assert episode.steps["external_wrenches/robot"].abs().max() > 0 and episode.steps["obs_critic"].shape == (1, 4)
+    assert episode.steps["external_wrenches/robot"].abs().max() > 0 and episode.steps["obs/critic"].shape == (1, 4)
