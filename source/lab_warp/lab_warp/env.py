@@ -77,6 +77,16 @@ class ClipCommandArrays(CommandArrays):
 
 
 @dataclass
+class OrientationGoalArrays(CommandArrays):
+    """A goal of an orientation (N, 7), for kernels."""
+
+    tolerance: wp.array
+    """(1,) [rad]."""
+    is_given: wp.array
+    """(N,) bool, goals that a reset gave away."""
+
+
+@dataclass
 class RewardArrays:
     """What the K terms of the reward are worth, for kernels."""
 

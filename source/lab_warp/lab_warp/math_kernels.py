@@ -128,6 +128,14 @@ def quat_conjugate(quat: wp.quat) -> wp.quat:
 
 
 @wp.func
+def quat_error_magnitude(q1: wp.quat, q2: wp.quat) -> wp.float32:
+    """Twin of :func:`lab_core.math.quat_error_magnitude` [rad]."""
+    difference = quat_mul(q1, quat_conjugate(q2))
+    sine = wp.length(wp.vec3(difference[0], difference[1], difference[2]))
+    return 2.0 * wp.atan2(sine, wp.abs(difference[3]))
+
+
+@wp.func
 def quat_angle_squared(q1: wp.quat, q2: wp.quat) -> wp.float32:
     """Twin of :func:`lab_core.math.quat_angle_squared` [rad^2]."""
     difference = quat_mul(q1, quat_conjugate(q2))

@@ -1,6 +1,8 @@
 """Terms: actions, observations, rewards and all the rest."""
 
 from lab_core.mdp.actions import (
+    EMAJointPositionToLimitsAction,
+    EMAJointPositionToLimitsActionCfg,
     JointAction,
     JointActionCfg,
     JointEffortAction,
@@ -25,6 +27,11 @@ from lab_core.mdp.commands_null import (
     NullCommand,
     NullCommandCfg,
 )
+from lab_core.mdp.commands_orientation import (
+    OrientationGoal,
+    OrientationGoalCommand,
+    OrientationGoalCommandCfg,
+)
 from lab_core.mdp.commands_settable import (
     SettableCommandTerm,
     settable_commands,
@@ -44,10 +51,13 @@ from lab_core.mdp.curriculums import (
 from lab_core.mdp.draws import draw_six
 from lab_core.mdp.events import (
     push_by_setting_velocity,
+    require_no_angles,
     reset_joints_by_offset,
     reset_joints_by_scale,
+    reset_joints_within_limits,
     reset_root_above_ground,
     reset_root_state_uniform,
+    reset_root_state_with_random_orientation,
     reset_scene_to_default,
 )
 from lab_core.mdp.events_properties import (
@@ -63,6 +73,13 @@ from lab_core.mdp.events_properties import (
     randomize_rigid_body_mass,
     randomize_rigid_body_material,
 )
+from lab_core.mdp.goals import (
+    goal_quat_diff,
+    object_away_from_goal,
+    success_bonus,
+    track_orientation_inv_l2,
+    track_pos_l2,
+)
 from lab_core.mdp.metrics import (
     survived,
     velocity_tracked,
@@ -72,6 +89,9 @@ from lab_core.mdp.observations import (
     base_lin_vel,
     base_pos_z,
     body_incoming_wrench,
+    body_pos_w,
+    body_quat_w,
+    body_vel_w,
     current_time_s,
     generated_commands,
     height_scan,
@@ -141,6 +161,8 @@ __all__ = [
     "ClipSampler",
     "ClipSamplerCfg",
     "Distribution",
+    "EMAJointPositionToLimitsAction",
+    "EMAJointPositionToLimitsActionCfg",
     "JointAction",
     "JointActionCfg",
     "JointEffortAction",
@@ -154,6 +176,9 @@ __all__ = [
     "NullCommand",
     "NullCommandCfg",
     "Operation",
+    "OrientationGoal",
+    "OrientationGoalCommand",
+    "OrientationGoalCommandCfg",
     "Params",
     "RelativeJointPositionAction",
     "RelativeJointPositionActionCfg",
@@ -173,6 +198,9 @@ __all__ = [
     "base_lin_vel",
     "base_pos_z",
     "body_incoming_wrench",
+    "body_pos_w",
+    "body_quat_w",
+    "body_vel_w",
     "clip_ended",
     "contact_forces",
     "current_time_s",
@@ -181,6 +209,7 @@ __all__ = [
     "feet_slide",
     "flat_orientation_l2",
     "generated_commands",
+    "goal_quat_diff",
     "height_scan",
     "illegal_contact",
     "illegal_touch",
@@ -207,6 +236,7 @@ __all__ = [
     "lin_vel_z_l2",
     "modify_reward_weight",
     "modify_term_cfg",
+    "object_away_from_goal",
     "peak_contact_force",
     "projected_gravity",
     "push_by_setting_velocity",
@@ -217,10 +247,13 @@ __all__ = [
     "randomize_rigid_body_material",
     "recently_touched",
     "remaining_time_s",
+    "require_no_angles",
     "reset_joints_by_offset",
     "reset_joints_by_scale",
+    "reset_joints_within_limits",
     "reset_root_above_ground",
     "reset_root_state_uniform",
+    "reset_root_state_with_random_orientation",
     "reset_scene_to_default",
     "root_ang_vel_w",
     "root_height_below_minimum",
@@ -229,6 +262,7 @@ __all__ = [
     "root_quat_w",
     "sensor_data",
     "settable_commands",
+    "success_bonus",
     "survived",
     "terminated_penalty",
     "terrain_levels_vel",
@@ -236,6 +270,8 @@ __all__ = [
     "time_out",
     "track_ang_vel_z_exp",
     "track_lin_vel_xy_exp",
+    "track_orientation_inv_l2",
+    "track_pos_l2",
     "undesired_contacts",
     "undesired_touches",
     "velocity_tracked",

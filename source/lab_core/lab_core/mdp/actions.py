@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from lab_core.config import MISSING, Finite
+from lab_core.config import MISSING, Finite, Share
 from lab_core.env import Env
 from lab_core.managers import ActionTerm, ActionTermCfg, SceneEntityCfg, TermError
 from lab_core.masks import masked_copy_
@@ -50,11 +50,14 @@ class JointAction(ActionTerm):
         self.joint_names = [self._asset.joint_names[i] for i in ids]
         """Joint of every column."""
         self._warn_of_joints_without_actuator()
-        size = (env.num_envs, len(ids))
-        self._processed_actions = torch.zeros(size, device=env.device)
-        settings = torch.zeros(4, len(ids), device=env.device).unbind()
-        self._scale, self._offset, self._low, self._high = map(self.scratch, settings)
+        self._processed_actions = torch.zeros(env.num_envs, len(ids), device=env.device)
+        self._allocate()
         self.set_cfg(cfg)
+
+    def _allocate(self) -> None:
+        """Makes the buffers that :meth:`set_cfg` fills, of one number per column."""
+        settings = torch.zeros(4, self.action_dim, device=self._env.device).unbind()
+        self._scale, self._offset, self._low, self._high = map(self.scratch, settings)
 
     @property
     def action_dim(self) -> int:
@@ -209,3 +212,63 @@ class JointVelocityAction(JointAction):
 
     def apply_actions(self) -> None:
         self._asset.data.joint_vel_target[:, self._joints.joint_ids] = self._processed_actions
+
+
+@dataclass(kw_only=True)
+class EMAJointPositionToLimitsActionCfg(JointActionCfg):
+    """See :class:`EMAJointPositionToLimitsAction`."""
+
+    alpha: Share | Mapping[str, Share] = 1.0
+    """Share of the new target, the rest is the previous one; one number or numbers by joint name, 1 for joints that
+    are not named."""
+
+    def build(self, env: Env) -> EMAJointPositionToLimitsAction:
+        return EMAJointPositionToLimitsAction(self, env)
+
+
+class EMAJointPositionToLimitsAction(JointAction):
+    """Position target [rad or m] between the soft limits of the joint, smoothed by a moving average.
+
+    With a = clip(scale * raw + offset), once per environment step::
+
+        target = clamp(alpha * (low + (a + 1) / 2 * (high - low)) + (1 - alpha) * previous target, low, high)
+
+    so that -1 is the lower and 1 the upper limit. After a reset the previous target is the joint's position.
+
+    Raises:
+        TermError: a joint has no limits.
+    """
+
+    def __init__(self, cfg: EMAJointPositionToLimitsActionCfg, env: Env) -> None:
+        super().__init__(cfg, env)
+        limits = self._asset.data.soft_joint_pos_limits[:, self._joints.joint_ids]
+        unlimited = (~limits.isfinite()).any(dim=-1).any(dim=0).tolist()
+        if any(unlimited):
+            names = ", ".join(name for name, is_so in zip(self.joint_names, unlimited, strict=True) if is_so)
+            raise TermError(f"{type(self).__name__} needs limits, which {names} of {cfg.asset_name!r} has not.")
+
+    def _allocate(self) -> None:
+        super()._allocate()
+        self._alpha = self.scratch(torch.ones(self.action_dim, device=self._env.device))
+
+    def set_cfg(self, cfg: EMAJointPositionToLimitsActionCfg) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().set_cfg(cfg)
+        alpha = values_by_name(cfg.alpha, self.joint_names, what=f"joint of {cfg.asset_name!r}", default=1.0)
+        self._alpha.copy_(torch.tensor(alpha))
+
+    def process_actions(self, actions: torch.Tensor) -> None:
+        low, high = self._asset.data.soft_joint_pos_limits[:, self._joints.joint_ids].unbind(dim=-1)
+        share = torch.addcmul(self._offset, actions, self._scale).clamp(self._low, self._high)
+        target = low + 0.5 * (share + 1.0) * (high - low)
+        smoothed = self._alpha * target + (1.0 - self._alpha) * self._processed_actions
+        self._processed_actions.copy_(smoothed.clamp(low, high))
+
+    def apply_actions(self) -> None:
+        self._asset.data.joint_pos_target[:, self._joints.joint_ids] = self._processed_actions
+
+    def processed_for(self, env: Any, actions: torch.Tensor) -> torch.Tensor:
+        raise TermError(f"{type(self).__name__} remembers its targets, which an imagined environment does not.")
+
+    def reset(self, mask: torch.Tensor) -> None:
+        """Takes the position of the joints for the previous targets of the environments in ``mask`` (N,) bool."""
+        masked_copy_(self._processed_actions, self._asset.data.joint_pos[:, self._joints.joint_ids], mask)

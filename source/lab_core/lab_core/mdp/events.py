@@ -12,11 +12,11 @@ import math
 import torch
 from torch.nn.functional import max_pool2d
 
-from lab_core.config import Interval, NonNegative
+from lab_core.config import Interval, NonNegative, Share
 from lab_core.env import Env
 from lab_core.managers import EventTermCfg, ManagerTermBase, SceneEntityCfg, TermError
 from lab_core.managers.checks import check_range
-from lab_core.math import quat_from_euler_xyz, quat_mul
+from lab_core.math import quat_from_euler_xyz, quat_mul, random_orientation
 from lab_core.mdp.draws import draw_six
 from lab_core.sampling import uniform
 from lab_core.terrain import HeightField
@@ -66,6 +66,21 @@ def reset_joints_by_scale(
     _write_joints(env, mask, asset_cfg, position, velocity)
 
 
+def reset_joints_within_limits(
+    env: Env,
+    mask: torch.Tensor,
+    fraction: Share = 0.2,
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    """Joint position = default, taken by ``fraction`` of the way towards a point that is drawn between the soft limits,
+    uniformly and per joint; velocity 0. A ``fraction`` of 1 is that point."""
+    data, ids = env.scene[asset_cfg.name].data, asset_cfg.joint_ids
+    low, high = data.soft_joint_pos_limits[:, ids].unbind(dim=-1)
+    default = data.default_joint_pos[:, ids]
+    point = low + (high - low) * uniform(0.0, 1.0, low.shape, env.generator)
+    _write_joints(env, mask, asset_cfg, default + fraction * (point - default), torch.zeros_like(default))
+
+
 def _write_joints(
     env: Env, mask: torch.Tensor, asset_cfg: SceneEntityCfg, position: torch.Tensor, velocity: torch.Tensor
 ) -> None:
@@ -95,6 +110,37 @@ def reset_root_state_uniform(
     orientation = quat_mul(default[:, 3:], quat_from_euler_xyz(*pose[:, 3:].unbind(dim=1)))
     entity.write_root_link_pose(torch.cat([position, orientation], dim=1), mask)
     entity.write_root_com_velocity(entity.data.default_root_vel + velocity, mask)
+
+
+def reset_root_state_with_random_orientation(
+    env: Env,
+    mask: torch.Tensor,
+    pose_range: dict[str, Interval],
+    velocity_range: dict[str, Interval],
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    """Root state = default, moved by uniform draws, at an orientation that is uniform over all rotations.
+
+    Position: default + environment's origin + draw; keys x, y, z [m], missing ones are 0. Velocity of the centre of
+    mass: default + draw in the world frame; keys x, y, z, roll, pitch, yaw [m/s, rad/s].
+
+    Raises:
+        TermError: ``pose_range`` limits an angle.
+    """
+    require_no_angles(pose_range)
+    entity = env.scene[asset_cfg.name]
+    move = draw_six(env, pose_range, "pose_range")[:, :3]
+    orientation = random_orientation((env.num_envs,), env.generator)
+    velocity = draw_six(env, velocity_range, "velocity_range")
+    position = entity.data.default_root_pose[:, :3] + env.scene.env_origins + move
+    entity.write_root_link_pose(torch.cat([position, orientation], dim=1), mask)
+    entity.write_root_com_velocity(entity.data.default_root_vel + velocity, mask)
+
+
+def require_no_angles(pose_range: dict[str, Interval]) -> None:
+    """Raises :class:`TermError` for a range of an angle, where an orientation is drawn from all."""
+    if angles := [key for key in pose_range if key in ("roll", "pitch", "yaw")]:
+        raise TermError(f"pose_range has {angles[0]!r}, and the orientation is any. Give x, y and z.")
 
 
 class reset_root_above_ground(ManagerTermBase):

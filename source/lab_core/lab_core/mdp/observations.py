@@ -68,6 +68,27 @@ def root_ang_vel_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor
 
 
 @declare(differentiable=True)
+def body_pos_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Positions of the selected bodies' links relative to the environment's origin, world axes, one body after the
+    other (N, 3 K) [m]."""
+    pose = env.scene[asset_cfg.name].data.body_link_pose_w[:, asset_cfg.body_ids]
+    return (pose[..., :3] - env.scene.env_origins[:, None]).flatten(1)
+
+
+@declare(differentiable=True)
+def body_quat_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Orientations of the selected bodies' links in the world, xyzw, one body after the other (N, 4 K)."""
+    return env.scene[asset_cfg.name].data.body_link_pose_w[:, asset_cfg.body_ids, 3:7].flatten(1)
+
+
+@declare(differentiable=True)
+def body_vel_w(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
+    """Velocities of the selected bodies' centres of mass in the world frame, of each body first the linear, then the
+    angular one (N, 6 K) [m/s, rad/s]."""
+    return env.scene[asset_cfg.name].data.body_com_vel_w[:, asset_cfg.body_ids].flatten(1)
+
+
+@declare(differentiable=True)
 def joint_pos(env: Env, asset_cfg: SceneEntityCfg = _ROBOT) -> torch.Tensor:
     """Joint positions [rad or m]."""
     return env.scene[asset_cfg.name].data.joint_pos[:, asset_cfg.joint_ids]

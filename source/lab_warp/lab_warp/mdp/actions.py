@@ -121,3 +121,36 @@ class RelativeJointPositionActionWarp(JointActionWarp):
             outputs=[data.joint_pos_target],
             device=self._env.wp_device,
         )
+
+
+@twin_of(mdp.EMAJointPositionToLimitsActionCfg)
+class EMAJointPositionToLimitsActionWarp(JointActionWarp, mdp.EMAJointPositionToLimitsAction):  # pyright: ignore[reportIncompatibleMethodOverride]
+    _target = "joint_pos_target"
+
+    def process_actions(self, actions: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        term = self._arrays
+        wp.launch(
+            kernels.smooth_between_limits,
+            dim=(self._env.num_envs, self.action_dim),
+            inputs=[
+                actions,
+                term.scale,
+                term.offset,
+                term.low,
+                term.high,
+                wp.from_torch(self._alpha),
+                self._asset.data.warp.soft_joint_pos_limits,
+                joint_index(self._joints),
+            ],
+            outputs=[term.processed_actions],
+            device=self._env.wp_device,
+        )
+
+    def reset(self, mask: wp.array) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        wp.launch(
+            kernels.take_positions,
+            dim=(self._env.num_envs, self.action_dim),
+            inputs=[mask, joint_index(self._joints), self._asset.data.warp.joint_pos],
+            outputs=[self._arrays.processed_actions],
+            device=self._env.wp_device,
+        )

@@ -26,6 +26,16 @@ def uniform(low: Any, high: Any, rng: wp.uint32):
     return draw, rng
 
 
+@wp.func
+def any_rotation(rng: wp.uint32):
+    """A quaternion, uniform over all rotations: four independent normal variables point into a uniform direction."""
+    x = wp.randn(rng)
+    y = wp.randn(rng)
+    z = wp.randn(rng)
+    w = wp.randn(rng)
+    return wp.normalize(wp.quat(x, y, z, w)), rng
+
+
 @wp.struct
 class Draw:
     """How a property is drawn."""

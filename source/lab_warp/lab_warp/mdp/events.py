@@ -1,7 +1,8 @@
 """Twins of :mod:`lab_core.mdp.events`, which says what they do.
 
 Only environments of the mask draw, each from its own stream: the position and then the velocity of one joint after the
-other; x, y, z, roll, pitch and yaw of a pose, then of a velocity. A range without width draws too.
+other; x, y, z, roll, pitch and yaw of a pose, then of a velocity. A range without width draws too. An orientation that
+may be any is drawn after the pose.
 """
 
 from __future__ import annotations
@@ -85,6 +86,23 @@ def _reset_joints(
     )
 
 
+@twin_of(mdp.reset_joints_within_limits)
+def reset_joints_within_limits(
+    env: WarpEnv,
+    mask: wp.array,
+    fraction: float = 0.2,
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    data = env.scene[asset_cfg.name].data.warp
+    wp.launch(
+        kernels.draw_joints_within_limits,
+        dim=env.num_envs,
+        inputs=[mask, joint_index(asset_cfg), data.default_joint_pos, data.soft_joint_pos_limits, fraction],
+        outputs=[env.warp.rng, data.joint_pos, data.joint_vel, env.warp.written],
+        device=env.wp_device,
+    )
+
+
 # Root -------------------------------------------------------------------------------------------------------------
 
 
@@ -99,6 +117,32 @@ def reset_root_state_uniform(
     data = _floating_base(env, asset_cfg, "pose").warp
     wp.launch(
         kernels.draw_root_state,
+        dim=env.num_envs,
+        inputs=[
+            mask,
+            env.warp.env_origins,
+            data.default_root_pose,
+            data.default_root_vel,
+            *_bounds(pose_range, "pose_range"),
+            *_bounds(velocity_range, "velocity_range"),
+        ],
+        outputs=[env.warp.rng, data.root_link_pose_w, data.root_com_vel_w, env.warp.written],
+        device=env.wp_device,
+    )
+
+
+@twin_of(mdp.reset_root_state_with_random_orientation)
+def reset_root_state_with_random_orientation(
+    env: WarpEnv,
+    mask: wp.array,
+    pose_range: dict[str, _Range],
+    velocity_range: dict[str, _Range],
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    mdp.require_no_angles(pose_range)
+    data = _floating_base(env, asset_cfg, "pose").warp
+    wp.launch(
+        kernels.draw_root_state_with_random_orientation,
         dim=env.num_envs,
         inputs=[
             mask,

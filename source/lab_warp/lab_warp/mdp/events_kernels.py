@@ -5,7 +5,7 @@ from __future__ import annotations
 import warp as wp
 
 from lab_warp.math_kernels import clamp, quat_from_euler_xyz, quat_mul
-from lab_warp.mdp.draws_kernels import uniform
+from lab_warp.mdp.draws_kernels import any_rotation, uniform
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -47,6 +47,35 @@ def draw_joint_state(
 
 
 @wp.kernel
+def draw_joints_within_limits(
+    mask: wp.array[wp.bool],
+    joints: wp.array[wp.int32],
+    default_pos: wp.array2d[wp.float32],
+    limits: wp.array2d[wp.vec2],
+    fraction: wp.float32,
+    rng_state: wp.array[wp.uint32],
+    joint_pos: wp.array2d[wp.float32],
+    joint_vel: wp.array2d[wp.float32],
+    written: wp.array[wp.bool],
+):
+    """Default, part of the way towards a point between the limits. Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    rng = rng_state[env]
+    for k in range(joints.shape[0]):
+        joint = joints[k]
+        low = limits[env, joint][0]
+        high = limits[env, joint][1]
+        point = low + (high - low) * wp.randf(rng)
+        default = default_pos[env, joint]
+        joint_pos[env, joint] = clamp(default + fraction * (point - default), low, high)
+        joint_vel[env, joint] = 0.0
+    rng_state[env] = rng
+    written[env] = True
+
+
+@wp.kernel
 def draw_root_state(
     mask: wp.array[wp.bool],
     env_origins: wp.array[wp.vec3],
@@ -73,6 +102,35 @@ def draw_root_state(
         wp.transform_get_translation(default) + env_origins[env] + wp.spatial_top(pose),
         quat_mul(wp.transform_get_rotation(default), quat_from_euler_xyz(pose[3], pose[4], pose[5])),
     )
+    root_vel[env] = default_vel[env] + velocity
+    written[env] = True
+
+
+@wp.kernel
+def draw_root_state_with_random_orientation(
+    mask: wp.array[wp.bool],
+    env_origins: wp.array[wp.vec3],
+    default_pose: wp.array[wp.transform],
+    default_vel: wp.array[wp.spatial_vector],
+    pose_low: wp.spatial_vector,
+    pose_high: wp.spatial_vector,
+    vel_low: wp.spatial_vector,
+    vel_high: wp.spatial_vector,
+    rng_state: wp.array[wp.uint32],
+    root_pose: wp.array[wp.transform],
+    root_vel: wp.array[wp.spatial_vector],
+    written: wp.array[wp.bool],
+):
+    """Launch over N."""
+    env = wp.tid()
+    if not mask[env]:
+        return
+    pose, rng = uniform(pose_low, pose_high, rng_state[env])
+    orientation, rng = any_rotation(rng)
+    velocity, rng = uniform(vel_low, vel_high, rng)
+    rng_state[env] = rng
+    position = wp.transform_get_translation(default_pose[env]) + env_origins[env] + wp.spatial_top(pose)
+    root_pose[env] = wp.transform(position, orientation)
     root_vel[env] = default_vel[env] + velocity
     written[env] = True
 

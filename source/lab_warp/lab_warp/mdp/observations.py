@@ -63,6 +63,27 @@ def root_ang_vel_w(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROB
     per_element(env, kernels.spatial_columns, out, env.scene[asset_cfg.name].data.warp.root_com_vel_w, 3)
 
 
+# Bodies -----------------------------------------------------------------------------------------------------------
+
+
+@twin_of(mdp.body_pos_w)
+def body_pos_w(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+    poses = env.scene[asset_cfg.name].data.warp.body_link_pose_w
+    per_element(env, kernels.gather_positions, out, poses, env.warp.env_origins, body_index(asset_cfg))
+
+
+@twin_of(mdp.body_quat_w)
+def body_quat_w(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+    poses = env.scene[asset_cfg.name].data.warp.body_link_pose_w
+    per_element(env, kernels.gather_quaternions, out, poses, body_index(asset_cfg))
+
+
+@twin_of(mdp.body_vel_w)
+def body_vel_w(env: WarpEnv, out: wp.array, asset_cfg: SceneEntityCfg = _ROBOT) -> None:
+    velocities = env.scene[asset_cfg.name].data.warp.body_com_vel_w
+    per_element(env, kernels.gather_spatial, out, velocities, body_index(asset_cfg))
+
+
 # Joints -----------------------------------------------------------------------------------------------------------
 
 

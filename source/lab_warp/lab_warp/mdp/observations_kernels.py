@@ -79,6 +79,23 @@ def gather_normalized(
 
 
 @wp.kernel
+def gather_positions(
+    poses: wp.array2d[wp.transform],
+    origins: wp.array[wp.vec3],
+    ids: wp.array[wp.int32],
+    out: wp.array2d[wp.float32],
+):
+    env, column = wp.tid()
+    out[env, column] = poses[env, ids[column // 3]][column % 3] - origins[env][column % 3]
+
+
+@wp.kernel
+def gather_quaternions(poses: wp.array2d[wp.transform], ids: wp.array[wp.int32], out: wp.array2d[wp.float32]):
+    env, column = wp.tid()
+    out[env, column] = poses[env, ids[column // 4]][3 + column % 4]
+
+
+@wp.kernel
 def gather_spatial(vectors: wp.array2d[wp.spatial_vector], ids: wp.array[wp.int32], out: wp.array2d[wp.float32]):
     env, column = wp.tid()
     out[env, column] = vectors[env, ids[column // 6]][column % 6]

@@ -36,6 +36,7 @@ from lab_warp.env import (
     CommandArrays,
     EnvArrays,
     ManagerBasedWarpEnv,
+    OrientationGoalArrays,
     TerminationArrays,
 )
 from lab_warp.envs.log import WarpEpisodeLog
@@ -167,6 +168,24 @@ class FakeClipCommand:
         return self.frame >= self.clip_lengths[self.clip] - 1
 
 
+class FakeGoal:
+    """A goal of an orientation; some are reached already."""
+
+    def __init__(self, num_envs: int, device: torch.device) -> None:
+        self.command = torch.zeros(num_envs, 7, device=device)
+        self.tolerance = torch.full((1,), 2.0, device=device)
+        self.is_given = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        self.metrics: dict[str, torch.Tensor] = {}
+        self.warp = share(OrientationGoalArrays, self)
+
+    def randomize(self, generator: torch.Generator) -> None:
+        """Writes new poses and flags."""
+        command = torch.randn(self.command.shape, generator=generator)
+        command[:, 3:] /= command[:, 3:].norm(dim=1, keepdim=True)
+        self.command.copy_(command)
+        self.is_given.copy_(torch.rand(len(command), generator=generator) < 0.3)
+
+
 class FakeCommands(FakeTerms):
     """The commands."""
 
@@ -206,8 +225,8 @@ class FakeEnv:
 
     Scene, sensors and managers hold values only; :meth:`randomize` writes new ones in place, and
     :meth:`tensors` lists them. Sensors have the names ``contacts``, ``gaps``, ``rays``, ``imu`` and ``wrenches``.
-    The command ``velocity`` has three components and the metrics of a velocity command; the action term ``joints``
-    owns all columns, one per joint. Masks of terms, in Warp as in torch, are ``reset_mask``.
+    The command ``velocity`` has three components and the metrics of a velocity command, and ``goal`` is a pose; the
+    action term ``joints`` owns all columns, one per joint. Masks of terms, in Warp as in torch, are ``reset_mask``.
     """
 
     def __init__(self, device: str | torch.device = "cpu", num_envs: int = 16) -> None:
@@ -245,7 +264,9 @@ class FakeEnv:
 
         self.action_manager = FakeActions((num_envs, len(JOINTS)), self.device)
         self.command_manager = FakeCommands(
-            velocity=FakeCommand(num_envs, self.device), motion=FakeClipCommand(num_envs, self.device)
+            velocity=FakeCommand(num_envs, self.device),
+            motion=FakeClipCommand(num_envs, self.device),
+            goal=FakeGoal(num_envs, self.device),
         )
         self.termination_manager = FakeTerminations(num_envs, self.device)
         self.observation_manager, self.curriculum_manager = FakeTerms(), FakeTerms()
@@ -313,6 +334,7 @@ class FakeEnv:
             _make_plausible(buffer.kind, getattr(self.scene["robot"].data, name))
         self.episode_length_buf.copy_(torch.randint(40, 60, (self.num_envs,), generator=generator))
         self.reset_count.copy_(self.reset_mask.sum())
+        self.command_manager.get_term("goal").randomize(generator)
 
 
 if TYPE_CHECKING:

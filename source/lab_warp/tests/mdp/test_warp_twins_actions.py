@@ -64,8 +64,8 @@ def test_every_action_has_a_twin() -> None:
         for name in mdp.__all__
         if isinstance(cfg := getattr(mdp, name), type) and issubclass(cfg, JointActionCfg) and cfg is not JointActionCfg
     }
-    assert configurations == set(KINDS)
-    assert all(find_twin(cfg) is not None for cfg in KINDS)
+    assert configurations == {*KINDS, mdp.EMAJointPositionToLimitsActionCfg}
+    assert all(find_twin(cfg) is not None for cfg in configurations)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -145,3 +145,18 @@ def test_fixed_settings_are_refused_as_in_torch() -> None:
     for term in (pair.torch, pair.warp):
         with pytest.raises(TermError, match="joint_names cannot change"):
             term.set_cfg(mdp.JointPositionActionCfg(joint_names=("hip",)))
+
+
+def test_smoothed_targets_between_limits_replay_as_in_torch(device: str) -> None:
+    """To 1e-6 over many steps: a moving average keeps its rounding."""
+    alpha = {"toe": 0.3, "hip": 0.7}
+    pair = Pair(mdp.EMAJointPositionToLimitsActionCfg(joint_names=LEGS, preserve_order=True, alpha=alpha), device)
+    for seed in range(8):
+        pair.randomize(seed)
+        if seed in (0, 3):
+            pair.torch.reset(pair.envs[0].reset_mask)
+            pair.reset_stage()
+        pair.step()
+        torch.testing.assert_close(pair.warp.processed_actions, pair.torch.processed_actions, rtol=1e-6, atol=1e-6)
+        targets = [env.scene["robot"].data.joint_pos_target for env in pair.envs]
+        torch.testing.assert_close(*targets, rtol=1e-6, atol=1e-6)

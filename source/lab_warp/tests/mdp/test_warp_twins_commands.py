@@ -134,7 +134,7 @@ def test_every_command_has_a_twin() -> None:
         for _, value in inspect.getmembers(mdp, inspect.isclass)
         if issubclass(value, CommandTermCfg) and value not in (CommandTermCfg, ClipCommandCfg)  # bases
     }
-    assert configurations == {NullCommandCfg, UniformVelocityCommandCfg}
+    assert configurations == {NullCommandCfg, UniformVelocityCommandCfg, mdp.OrientationGoalCommandCfg}
     assert all(find_twin(cfg) is not None for cfg in configurations)
 
 
@@ -353,3 +353,45 @@ def test_heading_needs_a_range() -> None:
     cfg = UniformVelocityCommandCfg(resampling_time_range=(1.0, 1.0), ranges=ranges, heading_command=True)
     with pytest.raises(TermError, match="heading_command needs ranges.heading"):
         Recorded(cfg, FakeEnv())
+
+
+def test_goals_of_an_orientation_are_counted_and_drawn_as_in_torch(device: str) -> None:
+    """All that is not left to chance, over steps with resets; what both draw is then made equal."""
+    cfg = mdp.OrientationGoalCommandCfg(asset_name="robot", tolerance=2.2, pos_offset=(0.0, 0.1, -0.04))
+    pair = Pair(cfg, device)
+    drawn = given = False
+    for seed in range(6):
+        for env in pair.envs:
+            env.randomize(seed)
+        pair.torch.update_metrics()
+        pair.torch.compute(pair.envs[0].step_dt)
+        pair.warp("update_metrics")
+        pair.warp("compute")
+        drawn |= _compare_goals(pair)
+        pair.torch.reset(pair.envs[0].reset_mask)
+        pair.warp("reset")
+        _compare_goals(pair)
+        pair.torch.refresh(pair.envs[0].reset_mask)
+        pair.warp("refresh")
+        pair.assert_equal()
+        given |= bool(pair.torch.is_given.any() and not pair.torch.is_given.all())
+    assert drawn and given and pair.torch.metrics["consecutive_success"].max() > 0.0
+    assert pair.warp.recordings == 1
+    # Uniform over all rotations: the mean square of each component is a quarter.
+    many = Recorded(cfg, FakeEnv(device, 4096))
+    many.reset_all()
+    quat = many.term.command[:, 3:]
+    torch.testing.assert_close(quat.norm(dim=1), torch.ones_like(quat[:, 0]), atol=1e-6, rtol=0.0)
+    assert (quat.square().mean(dim=0) - 0.25).abs().max() < 5.0 * 0.19 / 64.0
+    assert quat.mean(dim=0).abs().max() < 5.0 * 0.5 / 64.0
+
+
+def _compare_goals(pair: Pair) -> bool:
+    """Compares which goals are new, gives the twin those of torch, and says whether there were new ones."""
+    torch_goal, warp_goal = pair.torch.command, pair.warp.term.command
+    new = torch_goal[:, 3] != warp_goal[:, 3]
+    torch.testing.assert_close(warp_goal[:, :3], torch_goal[:, :3], atol=1e-6, rtol=1e-6)
+    assert torch.equal(pair.torch.command_counter, pair.warp.term.command_counter)
+    warp_goal.copy_(torch_goal)
+    pair.assert_equal()
+    return bool(new.any() and not new.all())

@@ -13,6 +13,7 @@ import lab_warp.mdp  # noqa: F401  (registers the twins)
 from lab_core import mdp
 from lab_core.errors import LabError
 from lab_core.managers import EventTermCfg, SceneEntityCfg, TermError
+from lab_core.math import matrix_from_quat
 from lab_core.terrain import PyramidSlopeTerrainCfg, TerrainGeneratorCfg, generate_terrain
 from lab_warp.testing import CapturedEvent, FakeEnv, TwinCase, check_event_twin, check_signature, rng_model, twins_in
 from lab_warp.twins import find_twin
@@ -36,6 +37,11 @@ CASES: dict[str, list[TwinCase]] = {
     "reset_scene_to_default": [TwinCase(), TwinCase(prepare=fix_base)],
     "reset_joints_by_offset": [TwinCase(params=JOINTS), TwinCase(params={**JOINTS, "asset_cfg": LEGS})],
     "reset_joints_by_scale": [TwinCase(params=JOINTS), TwinCase(params={**JOINTS, "asset_cfg": LEGS})],
+    "reset_joints_within_limits": [
+        TwinCase(params={"fraction": 0.0}),
+        TwinCase(params={"fraction": 0.0, "asset_cfg": LEGS}),
+    ],  # fmt: skip
+    "reset_root_state_with_random_orientation": [],  # always left to chance
     # Sines of both libraries differ in the last bit.
     "reset_root_state_uniform": [
         TwinCase(params=ROOT, atol=2e-7),
@@ -49,6 +55,7 @@ TWINS = twins_in(mdp.events)
 
 def test_every_event_has_a_twin_and_every_twin_a_case() -> None:
     events = {name for name in mdp.__all__ if getattr(getattr(mdp, name), "__module__", None) == mdp.events.__name__}
+    events.remove("require_no_angles")
     assert set(TWINS) == set(CASES) == events
 
 
@@ -302,3 +309,44 @@ def test_a_negative_reach_is_refused() -> None:
     term = EventTermCfg(func=mdp.reset_root_above_ground, mode="reset", params={"reach": -0.1})
     with pytest.raises(TermError, match="reach must not be negative, got -0.1"):
         mdp.reset_root_above_ground(term, FakeEnv())
+
+
+@pytest.mark.parametrize("func", [mdp.reset_joints_within_limits, find_twin(mdp.reset_joints_within_limits)])
+def test_joints_within_limits_go_part_of_the_way_to_a_point_between_them(func, device: str) -> None:
+    env = make_env(device)
+    data = env.scene["robot"].data
+    data.soft_joint_pos_limits.copy_(torch.tensor([-1.0, 4.0]))
+    mask = torch.arange(MANY, device=env.device) % 4 != 0
+    masks = mask if func is mdp.reset_joints_within_limits else wp.from_torch(mask)
+    asset_cfg = SceneEntityCfg("robot")
+    asset_cfg.resolve(env.scene)
+    before = data.joint_pos.clone()
+    func(env, masks, fraction=0.2, asset_cfg=asset_cfg)
+    assert torch.equal(data.joint_pos[~mask], before[~mask])
+    assert_uniform(data.joint_pos[mask], 0.8 + 0.2 * -1.0, 0.8 + 0.2 * 4.0)
+    assert not data.joint_vel[mask].any()
+
+
+@pytest.mark.parametrize("is_twin", [False, True])
+def test_any_orientation_is_as_likely_as_any_other(is_twin: bool, device: str) -> None:
+    """The mean of the matrices is 0, and the angle follows its law, 1 - cos: Shoemake, Graphics Gems III, 1992."""
+    original = mdp.reset_root_state_with_random_orientation
+    env = make_env(device)
+    data = env.scene["robot"].data
+    mask = torch.arange(MANY, device=env.device) % 4 != 0
+    before = data.root_link_pose_w.clone()
+    func = find_twin(original) if is_twin else original
+    params = {"pose_range": {"x": (-0.01, 0.01)}, "velocity_range": {}}
+    func(env, wp.from_torch(mask) if is_twin else mask, **params)
+    pose = data.root_link_pose_w
+    assert torch.equal(pose[~mask], before[~mask]) and not data.root_com_vel_w[mask].any()
+    pose = pose[mask].cpu()
+    assert_uniform(pose[:, :1], -0.01, 0.01)
+    assert not pose[:, 1:3].any()
+    torch.testing.assert_close(pose[:, 3:].norm(dim=1), torch.ones(len(pose)), atol=1e-6, rtol=0.0)
+    assert matrix_from_quat(pose[:, 3:]).mean(dim=0).abs().max() < 5.0 / math.sqrt(3 * len(pose))
+    angles = (2.0 * pose[:, 6].abs().clamp(max=1.0).acos()).sort().values
+    expected = (angles - angles.sin()) / math.pi
+    assert (expected - torch.linspace(0.0, 1.0, len(angles))).abs().max() < 1.95 / math.sqrt(len(angles))
+    with pytest.raises(TermError, match="pose_range has 'yaw', and the orientation is any"):
+        func(env, wp.from_torch(mask) if is_twin else mask, pose_range={"yaw": (0.0, 1.0)}, velocity_range={})

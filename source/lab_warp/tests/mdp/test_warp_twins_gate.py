@@ -17,7 +17,7 @@ CUDA = pytest.param(
     "cuda:0",
     marks=pytest.mark.gpu,
 )
-MODULES = (mdp.observations, mdp.rewards, mdp.terminations, mdp.metrics)
+MODULES = (mdp.observations, mdp.rewards, mdp.terminations, mdp.metrics, mdp.goals)
 
 # A choice out of order, so that a twin that ignores it or sorts it fails.
 LEGS = SceneEntityCfg("robot", joint_names=("toe", "hip", "knee"), preserve_order=True)
@@ -30,6 +30,7 @@ ONE_JOINT = SceneEntityCfg("robot", joint_names="knee")
 RAYS = SceneSensorCfg("rays")
 IMU = SceneSensorCfg("imu")
 VELOCITY = {"command_name": "velocity"}
+GOAL = {"command_name": "goal", "asset_cfg": SceneEntityCfg("robot")}
 
 
 def case(ulps: int = 0, atol: float = 0.0, **params) -> TwinCase:
@@ -67,6 +68,9 @@ CASES: dict[str, list[TwinCase]] = {
     "root_quat_w": [case(), case(make_quat_unique=True)],
     "root_lin_vel_w": [case()],
     "root_ang_vel_w": [case()],
+    "body_pos_w": [case(), case(asset_cfg=FOOT_BODIES)],
+    "body_quat_w": [case(), case(asset_cfg=FOOT_BODIES)],
+    "body_vel_w": [case(), case(asset_cfg=FOOT_BODIES)],
     "joint_pos": [case(), case(asset_cfg=LEGS)],
     "joint_pos_rel": [case(), case(asset_cfg=LEGS)],
     "joint_pos_limit_normalized": [case(), case(asset_cfg=LEGS)],
@@ -118,6 +122,11 @@ CASES: dict[str, list[TwinCase]] = {
     "illegal_contact": [case(sensor_cfg=CONTACTS, threshold=2.5)],
     "illegal_touch": [TwinCase(params={"sensor_cfg": GAPS}, prepare=touch_seldom)],
     "terrain_out_of_bounds": [case(distance_buffer=1.0)],
+    "goal_quat_diff": [case(atol=2e-7, **GOAL)],
+    "track_pos_l2": [case(2, **GOAL)],
+    "track_orientation_inv_l2": [case(4, **GOAL), case(4, rot_eps=0.5, **GOAL)],
+    "success_bonus": [case(**GOAL)],
+    "object_away_from_goal": [case(threshold=2.4, **GOAL)],
     "survived": [case()],
     "velocity_tracked": [
         TwinCase(params=VELOCITY, prepare=follow_the_command),
@@ -140,7 +149,15 @@ def test_every_term_has_a_twin_and_every_twin_a_case():
 
 def test_no_twin_is_in_a_module_that_no_test_covers():
     """Events, actions, commands and curricula have test modules of their own."""
-    others = {mdp.events, mdp.events_properties, mdp.actions, mdp.commands_null, mdp.commands_velocity, mdp.curriculums}
+    others = {
+        mdp.events,
+        mdp.events_properties,
+        mdp.actions,
+        mdp.commands_null,
+        mdp.commands_orientation,
+        mdp.commands_velocity,
+        mdp.curriculums,
+    }
     covered = {module.__name__ for module in {*MODULES, *others}}
     assert {original.__module__ for original in all_twins() if original.__module__.startswith("lab_core.")} == covered
 
