@@ -19,6 +19,7 @@ from lab_core.managers.observation_manager import (
     ObservationTerms,
 )
 from lab_core.managers.observation_term import ObservationTermCfg
+from lab_core.managers.raised import raise_named
 from lab_core.managers.reward_manager import RewardManager, RewardTermCfg, RewardTerms
 from lab_core.managers.selections import SceneEntityCfg, Selection, resolve_selections
 from lab_core.managers.signature import complete_params
@@ -72,5 +73,6 @@ __all__ = [
     "check_tensor",
     "complete_params",
     "declare",
+    "raise_named",
     "resolve_selections",
 ]

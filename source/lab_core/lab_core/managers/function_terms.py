@@ -14,6 +14,7 @@ from lab_core.env import Env
 from lab_core.managers.checks import is_tensor, wrong_tensor
 from lab_core.managers.errors import TermError
 from lab_core.managers.manager_base import ManagerBase, function_name
+from lab_core.managers.raised import raise_named
 from lab_core.managers.selections import resolve_selections
 from lab_core.managers.signature import complete_params, param_types
 from lab_core.state import Stateful, lasting_tensors
@@ -132,7 +133,10 @@ class FunctionTerms(ManagerBase[CfgT]):
         """Calls a term in torch."""
         cfg = self._cfgs[name]
         func = self._class_terms.get(name, cfg.func)
-        return func(self._env, *args, **cfg.params)
+        try:
+            return func(self._env, *args, **cfg.params)
+        except Exception as error:
+            raise_named(error, self._what(name), cfg.params)
 
     def _term_object(self, name: str) -> ManagerTermBase | None:
         return self._class_terms.get(name)
@@ -201,6 +205,8 @@ class FunctionTerms(ManagerBase[CfgT]):
             return cls(cfg, self._env)
         except ValueError as error:
             raise TermError(f"{self._what(name)}: {error}") from error
+        except Exception as error:
+            raise_named(error, self._what(name), cfg.params)
 
 
 class TorchTerms(FunctionTerms[CfgT]):

@@ -11,7 +11,7 @@ import torch
 
 from lab_core.capability import CAPABLE, Capability, all_capable
 from lab_core.config import same_values
-from lab_core.managers import FunctionTerms, ManagerTermBase, check_tensor
+from lab_core.managers import FunctionTerms, ManagerTermBase, check_tensor, raise_named
 from lab_warp.capture import Island, capturable, capture_torch, eager
 from lab_warp.env import WarpEnv
 from lab_warp.twins import find_twin
@@ -103,10 +103,14 @@ class WarpTerms(FunctionTerms[Any]):
         if twin is None:
             run = capture_torch if cfg.capturable or getattr(cfg.func, "capturable", False) else eager
             run(self._islands[name], name, *torch_args)
-        elif capturable(twin, cfg.params):
-            twin(self._env, *args, **cfg.params)
-        else:
-            eager(twin, self._env, *args, **cfg.params)
+            return
+        try:
+            if capturable(twin, cfg.params):
+                twin(self._env, *args, **cfg.params)
+            else:
+                eager(twin, self._env, *args, **cfg.params)
+        except Exception as error:
+            raise_named(error, self._what(name), cfg.params)
 
     def _call_torch(self, name: str, target: torch.Tensor, /) -> None:
         """Calls a term that has no twin and stores what it returns in ``target``."""
