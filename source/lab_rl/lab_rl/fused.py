@@ -22,6 +22,9 @@ def fused(function: F, device: torch.device, enabled: bool = True) -> F:
     Its values are those of before but for rounding. It takes tensors, and tuples of them, whose shapes stay; what else
     it reads may change seldom, since it is compiled anew for that. It may be captured in a CUDA graph after some calls.
 
+    What was compiled is kept in the folder ``TORCHINDUCTOR_CACHE_DIR``, by default one for temporary files: the next
+    process only traces.
+
     Args:
         function: Without loops over data, and without anything that waits for the device.
         device: Where it computes.
@@ -29,4 +32,14 @@ def fused(function: F, device: torch.device, enabled: bool = True) -> F:
     """
     if not enabled or not can_fuse(device):
         return function
+    keep_compiled_gradients()
     return torch.compile(function, fullgraph=True, dynamic=False)  # pyright: ignore[reportReturnType]
+
+
+def keep_compiled_gradients() -> None:
+    """Lets torch keep what it compiled of functions in which there is an :class:`torch.autograd.Function`, too."""
+    from torch._functorch import config  # on demand: it is only needed to compile
+
+    name = "autograd_cache_allow_custom_autograd_functions"
+    if hasattr(config, name):
+        setattr(config, name, True)

@@ -148,7 +148,7 @@ class SuperMimicCfg(AgentCfg):
     captured: bool = True
     """Make updates CUDA graphs on a GPU."""
     fused: bool = True
-    """Let ``torch.compile`` fuse the small operations of updates on a GPU where Triton is installed. It takes about a
-    minute at the start."""
+    """Let ``torch.compile`` fuse the small operations of updates on a GPU where Triton is installed. That is
+    compiled at the start, and kept for the next run."""
     holdout_interval: int = 50
     """Iterations between two measurements of the world model's error on environments that it was not fitted to."""

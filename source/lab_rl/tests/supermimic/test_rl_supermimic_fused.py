@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import torch
 
-from lab_rl.fused import fused
+from lab_rl.fused import fused, keep_compiled_gradients
 from lab_rl.supermimic import SuperMimicRunner, fit, improve
 
 
@@ -61,6 +61,26 @@ def test_nothing_is_compiled_on_a_cpu():
         return 2 * value
 
     assert fused(double, torch.device("cpu")) is double
+
+
+def test_torch_keeps_what_was_compiled_of_functions_with_gradients_of_their_own():
+    """Of a private setting of torch, which a new version may rename."""
+    from torch._functorch import config
+
+    with config.patch(autograd_cache_allow_custom_autograd_functions=False):
+        keep_compiled_gradients()
+        assert config.autograd_cache_allow_custom_autograd_functions
+
+
+def test_the_first_iteration_says_what_it_is_at(cart_cfg, settings, capsys):
+    runner = SuperMimicRunner(cart_cfg(8).build("cpu"), small(settings))
+    runner.iterate()
+    lines = [line.split(": ")[1] for line in capsys.readouterr().err.splitlines() if line.startswith("First iteration")]
+    assert lines[0] == "collecting 32 steps in 8 environments" and lines[-1] == "done"
+    assert "fitting the world model, 8 updates" in lines
+    assert "making the policy's and the critic's update" in lines
+    runner.iterate()
+    assert "First iteration" not in capsys.readouterr().err
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -177,28 +178,62 @@ def test_a_step_computes_nothing_that_torch_refuses_in_a_deterministic_run(front
     env.close()
 
 
+def look_at(env, observations, reward) -> dict[str, torch.Tensor]:
+    """What a step led to by name, causes before what they change."""
+    robot, command = env.scene["robot"].data, env.command_manager.get_term("motion")
+    shapes = env.observation_manager.group_obs_term_dim["policy"]
+    parts = observations["policy"].split([math.prod(shape) for shape in shapes.values()], dim=1)
+    terms = {f"observation {name}": part for name, part in zip(shapes, parts, strict=True)}
+    forces = env.scene.sensor("self_contact").force_matrix_w_history
+    state = {name: getattr(robot, name) for name in ("joint_pos", "joint_vel", "root_link_pose_w", "root_com_vel_w")}
+    drawn = {"clip": command.clip, "frame": command.frame}
+    seen = {**state, "touches": forces, **drawn, **terms, "reward": reward, "scores": command.sampler.returns}
+    return {name: value.clone() for name, value in seen.items()}
+
+
+def first_difference(runs: list[list[dict[str, torch.Tensor]]]) -> str:
+    """Step, name and number of rows of what differs first between two runs; nothing where they are equal."""
+    for step, (first, second) in enumerate(zip(*runs, strict=True)):
+        for name, value in first.items():
+            if not torch.equal(value, second[name]):
+                rows = (value != second[name]).flatten(1).any(dim=1) if value.dim() > 1 else value != second[name]
+                return f"step {step}: {name} in {int(rows.sum())} of {len(rows)} rows, first {int(rows.int().argmax())}"
+    return ""
+
+
+def deterministic_run(frontend: str, device: str, num_envs: int, steps: int) -> list[dict[str, torch.Tensor]]:
+    cfg = g1_env_cfg()
+    cfg.scene.num_envs, cfg.seed, cfg.deterministic = num_envs, 5, True
+    env = make_env(cfg, device, frontend)
+    env.reset()
+    generator, seen = torch.Generator(device).manual_seed(0), []
+    for _ in range(steps):
+        observations, reward, *_ = env.step(torch.randn(num_envs, 29, device=device, generator=generator))
+        seen.append(look_at(env, observations, reward))
+    env.close()
+    return seen
+
+
+@pytest.fixture
+def strict_torch() -> Iterator[None]:
+    yield
+    torch.set_deterministic_debug_mode("default")
+
+
+def test_what_differs_first_between_two_runs_is_named(undisturbed):
+    env = undisturbed["torch"]
+    observations, _ = env.reset()
+    runs = [[look_at(env, observations, env.reward_buf) for _ in range(3)] for _ in range(2)]
+    assert first_difference(runs) == ""
+    runs[1][1]["observation joint_pos"][2, 0] += 1.0
+    runs[1][2]["joint_pos"] += 1.0
+    assert first_difference(runs) == f"step 1: observation joint_pos in 1 of {N} rows, first 2"
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("frontend", ["torch", "warp"])
-def test_deterministic_runs_repeat_on_a_gpu(frontend):
-    def run() -> list[torch.Tensor]:
-        cfg = g1_env_cfg()
-        cfg.scene.num_envs, cfg.seed, cfg.deterministic = 64, 5, True
-        env = make_env(cfg, "cuda:0", frontend)
-        env.reset()
-        generator = torch.Generator("cuda:0").manual_seed(0)
-        seen = []
-        for _ in range(60):
-            obs, reward, *_ = env.step(torch.randn(64, 29, device="cuda:0", generator=generator))
-            seen += [obs["policy"].clone(), reward.clone()]
-        seen.append(env.command_manager.get_term("motion").sampler.returns.clone())
-        env.close()
-        return seen
-
-    try:
-        for first, second in zip(run(), run(), strict=True):
-            assert torch.equal(first, second)
-    finally:
-        torch.set_deterministic_debug_mode("default")
+def test_deterministic_runs_repeat_on_a_gpu(strict_torch, frontend):
+    assert first_difference([deterministic_run(frontend, "cuda:0", 64, 60) for _ in range(2)]) == ""
 
 
 def test_frames_follow_each_other_and_episodes_begin_where_an_event_says():
