@@ -40,6 +40,8 @@ class MuJoCoSolver(WrappedSolver):
 
         ``deterministic`` repeats on a GPU, about 16 times slower: MuJoCo Warp then adds up in a fixed order, and
         Newton's collision pipeline finds the contacts, sorted, unless ``cfg`` asks for MuJoCo Warp's.
+        Not yet in a fixed order: rows of constraints, which MuJoCo Warp does not sort, and Newton's contacts on their
+        way to it. Both are counted up by threads, so runs with many contacts in many worlds may still differ.
 
         Raises:
             ConfigError: it cannot collide with the terrain.
