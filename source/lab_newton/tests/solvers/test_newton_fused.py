@@ -193,9 +193,11 @@ def test_it_finds_the_minimum_as_well_as_mujoco_warp(file, name):
         prepare(backend)
         mujoco_warp.solve(m, d)
         theirs, states = d.qacc.numpy().astype(float), d.efc.state.numpy()
-        for array in (d.qacc, d.qfrc_constraint, d.efc.Ma, d.efc.force):
+        smooth = d.qacc_smooth.numpy()
+        for array in (d.qacc, d.qacc_smooth, d.qfrc_constraint, d.efc.Ma, d.efc.force):
             array.fill_(9.0)
         solver.fused()
+        np.testing.assert_allclose(d.qacc_smooth.numpy(), smooth, rtol=1e-4, atol=1e-5 * np.abs(smooth).max())
         for world, problem in enumerate(problems(backend)):
             own = d.qacc.numpy()[world].astype(float)
             rows = len(problem.reference)

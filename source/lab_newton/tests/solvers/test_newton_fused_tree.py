@@ -41,7 +41,19 @@ ROBOT = """
   </worldbody>
 </mujoco>
 """
-WRITTEN = ("subtree_com", "cinert", "cdof", "crb", "M", "cvel", "cdof_dot", "cacc", "cfrc_int", "qfrc_bias")
+WRITTEN = (
+    "subtree_com",
+    "cinert",
+    "cdof",
+    "crb",
+    "M",
+    "cvel",
+    "cdof_dot",
+    "cacc",
+    "cfrc_int",
+    "qfrc_bias",
+    "qfrc_smooth",
+)
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
@@ -60,13 +72,19 @@ def test_it_computes_what_mujoco_warp_computes(device, gravity):
         mass = rng.uniform(0.5, 1.5, size=(num_worlds, 1)) * m.body_mass.numpy()
         m.body_mass = wp.array(mass, dtype=float)
         m.body_subtreemass = wp.array(mass @ descendants(model), dtype=float)
+        for name in ("xfrc_applied", "qfrc_applied"):
+            array = getattr(d, name)
+            array.assign(rng.normal(size=array.numpy().shape).astype(np.float32))
         mujoco_warp.kinematics(m, d)
         for compute in (mujoco_warp.com_pos, mujoco_warp.crb, mujoco_warp.com_vel, mujoco_warp.rne):
             compute(m, d)
+        mujoco_warp.fwd_acceleration(m, d, factorize=True)
         expected = {name: getattr(d, name).numpy() for name in WRITTEN}
         for name in WRITTEN:
             getattr(d, name).fill_(7.0)
-        FusedTree(m, d)()
+        tree = FusedTree(m, d)
+        tree()
+        tree.add_forces()
         for name in WRITTEN:
             own = getattr(d, name).numpy()
             if name == "M":

@@ -23,17 +23,12 @@ _TOO_FEW_ITERATIONS = wp.constant(int(OverflowType.ITERATIONS))
 
 
 @wp.func
-def begin(p: Problem, s: Solution, w: Work, world: int, n: int, rows: int, lane: int, warm: int) -> float:
-    """Lays out inertia and kinds of rows, sets the first acceleration; returns the trace of the inertia."""
+def begin(p: Problem, s: Solution, w: Work, world: int, n: int, rows: int, lane: int) -> float:
+    """Lays out inertia and kinds of rows; returns the trace of the inertia."""
     width, padded = wp.block_dim(), w.inertia.shape[1]
     for index in range(lane, padded * padded, width):
         row, column = index // padded, index % padded
         w.inertia[world, row, column] = wp.where(row == column and row >= n, 1.0, 0.0)
-    for i in range(lane, n, width):
-        if warm != 0 and rows > 0:
-            s.acceleration[world, i] = p.last_acceleration[world, i]
-        else:
-            s.acceleration[world, i] = p.smooth_acceleration[world, i]
     for row in range(lane, rows, width):
         kind = kind_of(p, world, row)
         w.kind[world, row] = kind
@@ -50,12 +45,33 @@ def begin(p: Problem, s: Solution, w: Work, world: int, n: int, rows: int, lane:
             w.inertia[world, i, j] = value
             w.inertia[world, j, i] = value
         trace += p.inertia[world, address + number - 1]
-    for i in range(lane, padded, width):
-        if i < n:
-            w.search[world, i] = s.acceleration[world, i]
-        else:
-            w.search[world, i] = 0.0
     return block.total(trace)
+
+
+@wp.func
+def accelerate(p: Problem, s: Solution, w: Work, world: int, n: int, lane: int):
+    """Acceleration without constraints, also in ``w.search``."""
+    width, blocks = wp.block_dim(), w.search_blocks.shape[1]
+    for row in range(lane, 4 * blocks, width):
+        for b in range(row // 4 + 1):
+            block.store(w.factor[world, row], b, block.load(w.inertia_blocks[world, row], b))
+    for b in range(lane, blocks, width):
+        block.store(w.factor[world, 4 * blocks], b, -block_of(p.smooth_force[world], b))
+    block.sync()
+    factorize(w, world, blocks, lane)
+    solve_transposed(w, world, blocks, lane)
+    for i in range(lane, n, width):
+        s.smooth_acceleration[world, i] = w.search[world, i]
+
+
+@wp.func
+def begin_at(p: Problem, s: Solution, w: Work, world: int, n: int, lane: int, warm: bool):
+    """Sets the first acceleration, also in ``w.search``: that of the last step, or the one without constraints."""
+    for i in range(lane, n, wp.block_dim()):
+        if warm:
+            w.search[world, i] = p.last_acceleration[world, i]
+        s.acceleration[world, i] = w.search[world, i]
+    block.sync()
 
 
 @wp.func
@@ -161,7 +177,10 @@ def solve_kernel(cones: bool) -> wp.Kernel:
         world, lane = wp.tid()
         width, blocks = wp.block_dim(), w.search_blocks.shape[1]
         rows = wp.min(p.num_rows[world], p.max_rows)
-        scale = 1.0 / wp.max(begin(p, s, w, world, n, rows, lane, warm), 1e-15)
+        scale = 1.0 / wp.max(begin(p, s, w, world, n, rows, lane), 1e-15)
+        block.sync()
+        accelerate(p, s, w, world, n, lane)
+        begin_at(p, s, w, world, n, lane, warm != 0 and rows > 0)
         tolerance = p.tolerance[world % p.tolerance.shape[0]] / scale
         for i in range(lane, n, width):
             s.inertial_force[world, i] = apply_inertia(w, world, i)
@@ -169,7 +188,7 @@ def solve_kernel(cones: bool) -> wp.Kernel:
             w.residual[world, row] = apply_jacobian(p, w, world, row) - p.reference[world, row]
         block.sync()
         gradient = update(p, s, w, world, n, rows, lane)
-        done, count = wp.bool(False), wp.int32(0)
+        done, count = wp.bool(rows == 0), wp.int32(0)
         while not done and count < iterations:
             build(p, w, world, rows, lane)
             block.sync()

@@ -38,7 +38,6 @@ class Problem:
     inertia: wp.array2d[wp.float32]
     # of degrees of freedom
     smooth_force: wp.array2d[wp.float32]
-    smooth_acceleration: wp.array2d[wp.float32]
     last_acceleration: wp.array2d[wp.float32]
     # of rows
     type: wp.array2d[wp.int32]
@@ -61,6 +60,8 @@ class Problem:
 class Solution:
     """What the solve writes, in arrays of MuJoCo Warp."""
 
+    smooth_acceleration: wp.array2d[wp.float32]
+    """(N, V) without constraints."""
     acceleration: wp.array2d[wp.float32]
     inertial_force: wp.array2d[wp.float32]
     """(N, V) inertia times acceleration."""
@@ -114,7 +115,7 @@ def problem(m: Model, d: Data) -> Problem:
     p.num_equalities, p.num_dry_frictions, p.num_rows, p.num_contacts = d.ne, d.nf, d.nefc, d.nacon
     p.max_rows = d.njmax
     p.inertia_number, p.inertia_address, p.inertia_column, p.inertia = m.M_rownnz, m.M_rowadr, m.M_colind, d.M
-    p.smooth_force, p.smooth_acceleration, p.last_acceleration = d.qfrc_smooth, d.qacc_smooth, d.qacc_warmstart
+    p.smooth_force, p.last_acceleration = d.qfrc_smooth, d.qacc_warmstart
     efc, contact = d.efc, d.contact
     p.type, p.object, p.jacobian, p.stiffness = efc.type, efc.id, _in_blocks(efc.J), efc.D
     p.reference, p.dry_friction = efc.aref, efc.frictionloss
@@ -127,7 +128,12 @@ def problem(m: Model, d: Data) -> Problem:
 def solution(d: Data) -> Solution:
     """Returns the arrays of ``d`` that the solve writes."""
     s = Solution()
-    s.acceleration, s.inertial_force, s.joint_force = d.qacc, d.efc.Ma, d.qfrc_constraint
+    s.smooth_acceleration, s.acceleration, s.inertial_force, s.joint_force = (
+        d.qacc_smooth,
+        d.qacc,
+        d.efc.Ma,
+        d.qfrc_constraint,
+    )
     s.row_force, s.row_state = d.efc.force, d.efc.state
     s.iterations, s.overflow = d.solver_niter, d.overflow
     return s

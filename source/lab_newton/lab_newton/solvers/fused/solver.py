@@ -9,8 +9,8 @@ from newton.solvers import SolverMuJoCo
 
 from lab_newton.solvers.fused.newton_kernels import solve_kernel
 from lab_newton.solvers.fused.problem_kernels import problem, solution, work
-from lab_newton.solvers.fused.tree_arrays import motion, tree
-from lab_newton.solvers.fused.tree_kernels import compute_tree
+from lab_newton.solvers.fused.tree_arrays import forces, motion, tree
+from lab_newton.solvers.fused.tree_kernels import add_forces, compute_tree
 
 _INTEGRATORS = {
     IntegratorType.EULER: mujoco_warp.euler,
@@ -74,14 +74,14 @@ class FusedSolve:
 
 
 class FusedTree:
-    """Computes inertias, velocities and bias forces of all environments in one launch.
+    """Computes inertias, velocities and bias forces of all environments in one launch, and adds up forces in another.
 
     In place of ``com_pos``, ``crb``, ``com_vel`` and ``rne``, of which a launch per level of the tree remains else.
     """
 
     def __init__(self, m: Model, d: Data) -> None:
-        self._num_worlds, self._device = d.nworld, d.qacc.device
-        self._tree, self._motion = tree(m), motion(d)
+        self._num_worlds, self._num_dofs, self._device = d.nworld, m.nv, d.qacc.device
+        self._tree, self._motion, self._forces = tree(m), motion(d), forces(d)
         self._block_dim = 32 if self._device.is_cuda else 1
 
     def __call__(self) -> None:
@@ -93,19 +93,22 @@ class FusedTree:
             device=self._device,
         )
 
+    def add_forces(self) -> None:
+        """Sums the forces of the joints and on the bodies, once all are known."""
+        dim = (self._num_worlds, self._num_dofs)
+        wp.launch(add_forces, dim=dim, inputs=[self._tree, self._motion, self._forces], device=self._device)
+
 
 class FusedSolverMuJoCo(SolverMuJoCo):
     """Newton's solver, which steps MuJoCo Warp by its public stages and the classes above."""
 
     fused: FusedSolve | None = None
-    fused_tree: FusedTree | None = None
 
     def fuse(self) -> None:
         """Solves constraints in one kernel from now on, and computes what comes before it in another where it can."""
         m, d = self.mjw_model, self.mjw_data
-        self.fused = FusedSolve(m, d)
-        if not (m.nactuator or m.ntendon):  # whose velocities and inertias come between
-            self.fused_tree = FusedTree(m, d)
+        self.fused, self._tree = FusedSolve(m, d), FusedTree(m, d)
+        self._has_tendons_or_actuators = bool(m.nactuator or m.ntendon)
 
     def _mujoco_warp_step(self) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         # The one private method of Newton's that is overridden: it calls mujoco_warp.step.
@@ -113,19 +116,19 @@ class FusedSolverMuJoCo(SolverMuJoCo):
             super()._mujoco_warp_step()
             return
         m, d = self.mjw_model, self.mjw_data
-        if self.fused_tree is not None:
+        if self._has_tendons_or_actuators:  # whose velocities and inertias come between
+            mujoco_warp.fwd_position(m, d, factorize=False)
+            mujoco_warp.fwd_velocity(m, d)
+        else:
             mujoco_warp.kinematics(m, d)
             mujoco_warp.camlight(m, d)
-            self.fused_tree()
+            self._tree()
             if m.opt.run_collision_detection:
                 mujoco_warp.collision(m, d)
             mujoco_warp.make_constraint(m, d)
             mujoco_warp.passive(m, d)
-        else:
-            mujoco_warp.fwd_position(m, d, factorize=False)
-            mujoco_warp.fwd_velocity(m, d)
         mujoco_warp.fwd_actuation(m, d)
-        mujoco_warp.fwd_acceleration(m, d, factorize=True)
+        self._tree.add_forces()
         self.fused()
         if m.opt.run_rne_postconstraint:
             mujoco_warp.rne_postconstraint(m, d)

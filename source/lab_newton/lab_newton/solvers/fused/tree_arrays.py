@@ -18,6 +18,8 @@ class Tree:
     root: wp.array[wp.int32]
     first_dof: wp.array[wp.int32]
     num_dofs: wp.array[wp.int32]
+    num_below: wp.array[wp.int32]
+    """Bodies of a subtree, its root included. They follow each other."""
     mass: wp.array2d[wp.float32]
     subtree_mass: wp.array2d[wp.float32]
     inertia: wp.array2d[wp.vec3]
@@ -64,10 +66,23 @@ class Motion:
     bias_force: wp.array2d[wp.float32]
 
 
+@wp.struct
+class Forces:
+    """Forces on the joints of N environments, constraints left out, and their sum."""
+
+    passive: wp.array2d[wp.float32]
+    actuator: wp.array2d[wp.float32]
+    applied: wp.array2d[wp.float32]
+    wrench: wp.array2d[wp.spatial_vector]
+    """Force and torque at the centre of mass of each body."""
+    smooth: wp.array2d[wp.float32]
+
+
 def tree(m: Model) -> Tree:
     """Returns the arrays of ``m`` that describe its tree."""
     t = Tree()
     t.parent, t.root, t.first_dof, t.num_dofs = m.body_parentid, m.body_rootid, m.body_dofadr, m.body_dofnum
+    t.num_below = m.body_subtreenum
     t.mass, t.subtree_mass, t.inertia = m.body_mass, m.body_subtreemass, m.body_inertia
     t.joint_kind, t.joint_dof, t.joint_body = m.jnt_type, m.jnt_dofadr, m.jnt_bodyid
     t.dof_body, t.dof_parent, t.armature = m.dof_bodyid, m.dof_parentid, m.dof_armature
@@ -91,6 +106,14 @@ def motion(d: Data) -> Motion:
     s.body_force, s.body_force_numbers = d.cfrc_int, _numbers(d.cfrc_int, 6)
     s.bias_force = d.qfrc_bias
     return s
+
+
+def forces(d: Data) -> Forces:
+    """Returns the arrays of ``d`` that hold forces."""
+    f = Forces()
+    f.passive, f.actuator, f.applied = d.qfrc_passive, d.qfrc_actuator, d.qfrc_applied
+    f.wrench, f.smooth = d.xfrc_applied, d.qfrc_smooth
+    return f
 
 
 def _before(m: Model) -> np.ndarray:

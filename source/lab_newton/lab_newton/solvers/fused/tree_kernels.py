@@ -11,7 +11,7 @@ import warp as wp
 from mujoco_warp import JointType
 
 from lab_newton.solvers.fused import block_kernels as block
-from lab_newton.solvers.fused.tree_arrays import NO_VELOCITY, Motion, Tree
+from lab_newton.solvers.fused.tree_arrays import NO_VELOCITY, Forces, Motion, Tree
 
 wp.set_module_options({"enable_backward": False})
 
@@ -191,3 +191,16 @@ def compute_tree(t: Tree, m: Motion):
     block.sync()
     for dof in range(lane, dofs, width):
         m.bias_force[world, dof] = wp.dot(m.axes[world, dof], m.body_force[world, t.dof_body[dof]])
+
+
+@wp.kernel(enable_backward=False)
+def add_forces(t: Tree, m: Motion, f: Forces):
+    """All forces on a degree of freedom but those of constraints. Launch over (N, V)."""
+    world, dof = wp.tid()
+    body, axis = t.dof_body[dof], m.axes[world, dof]
+    force = f.passive[world, dof] + f.actuator[world, dof] + f.applied[world, dof] - m.bias_force[world, dof]
+    for b in range(body, body + t.num_below[body]):
+        push, torque = wp.spatial_top(f.wrench[world, b]), wp.spatial_bottom(f.wrench[world, b])
+        offset = m.com[world, b] - m.subtree_com[world, t.root[body]]
+        force += wp.dot(wp.spatial_bottom(axis), push) + wp.dot(wp.spatial_top(axis), torque + wp.cross(offset, push))
+    f.smooth[world, dof] = force
