@@ -105,7 +105,8 @@ class Properties:
             warnings.warn(
                 f"Friction of {self._name!r} acts on the ground only where it is above that of the ground, "
                 f"{self._ground_friction:g}: of two shapes the larger friction counts. It changed for "
-                f'{", ".join(bodies)}. Give their geoms in the model file priority="1", so that theirs decides.',
+                f'{", ".join(bodies)}. Give their geoms in the model file priority="1", or a rigid object '
+                "friction_priority=1, so that theirs decides.",
                 stacklevel=3,
             )
 

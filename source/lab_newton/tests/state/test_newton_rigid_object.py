@@ -11,6 +11,7 @@ import newton
 import numpy as np
 import pytest
 import torch
+from newton.viewer import ViewerViser
 
 from lab_core.errors import ConfigError, LabError
 from lab_core.physics import Ghost
@@ -368,3 +369,22 @@ def test_it_slides_as_far_as_its_friction_lets_it(device):
         for distance, friction in zip(slid[name], coefficients, strict=True):
             assert distance == pytest.approx(slide_in_mujoco(friction, 200), rel=0.02), name
             assert distance == pytest.approx(1.0 / (2.0 * friction * 9.81), rel=0.1), name
+
+
+def test_the_page_draws_its_faces_in_their_colours(backend, monkeypatch):
+    drawn: list[np.ndarray] = []
+    log_instances = ViewerViser.log_instances
+
+    def keep(self, name, mesh, xforms, scales=None, colors=None, *args, **kwargs) -> None:
+        if colors is not None:
+            drawn.append(np.asarray(colors.numpy() if hasattr(colors, "numpy") else colors))
+        log_instances(self, name, mesh, xforms, scales, colors, *args, **kwargs)
+
+    monkeypatch.setattr(ViewerViser, "log_instances", keep)
+    page = backend.open_viewer(CameraCfg(follow="cube"))
+    try:
+        shown = np.concatenate(drawn)
+    finally:
+        page.close()
+    for color in SIX_COLORS:
+        assert np.abs(shown - color).max(axis=1).min() < 0.01, color

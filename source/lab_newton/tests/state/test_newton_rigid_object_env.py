@@ -211,3 +211,85 @@ def test_a_state_is_returned_to_and_a_checkpoint_continues(make_cfg, build, fron
     for key, value in state["rigid_object"]["cube"].items():
         assert torch.equal(found[key][mask], value[mask])
     assert torch.equal(env.scene["cube"].data.root_link_pose_w[1], other)
+
+
+def turning(cfg: ManagerBasedRLEnvCfg, tolerance: float = 2.2) -> ManagerBasedRLEnvCfg:
+    """The terms of handling objects, of which a cube in the air is enough to reach goals."""
+    goal = {"command_name": "goal", "asset_cfg": CUBE}
+    cfg.actions = {
+        "arm": mdp.EMAJointPositionToLimitsActionCfg(joint_names=("shoulder", "wrist"), alpha={"wrist": 0.3})
+    }
+    cfg.commands = {"goal": mdp.OrientationGoalCommandCfg(asset_name="cube", tolerance=tolerance)}
+    cfg.observations["policy"].terms |= {
+        "goal": ObservationTermCfg(func=mdp.generated_commands, params={"command_name": "goal"}),
+        "to_goal": ObservationTermCfg(func=mdp.goal_quat_diff, params=goal),
+        "body_pos": ObservationTermCfg(func=mdp.body_pos_w),
+        "body_quat": ObservationTermCfg(func=mdp.body_quat_w),
+        "body_vel": ObservationTermCfg(func=mdp.body_vel_w, params={"asset_cfg": CUBE}),
+    }
+    cfg.rewards = {
+        "track_orientation": RewardTermCfg(func=mdp.track_orientation_inv_l2, weight=1.0, params=goal),
+        "success": RewardTermCfg(func=mdp.success_bonus, weight=250.0, params=goal),
+        "track_pos": RewardTermCfg(func=mdp.track_pos_l2, weight=-10.0, params=goal),
+    }
+    cfg.terminations["lost"] = TerminationTermCfg(
+        func=mdp.object_away_from_goal, params={"threshold": 0.5, "command_name": "goal", "asset_cfg": CUBE}
+    )
+    cfg.events = {
+        "joints": EventTermCfg(func=mdp.reset_joints_within_limits, mode="reset"),
+        "place": event(
+            mdp.reset_root_state_with_random_orientation, pose_range={"x": (-0.01, 0.01)}, velocity_range={}
+        ),
+    }
+    return cfg
+
+
+def test_the_terms_of_handling_objects_run_in_one_graph_that_equals_eager_steps(make_cfg, build, monkeypatch):
+    captured = build(turning(make_cfg()), "warp")
+    captured.reset(seed=0)
+    results = rollout(captured, 40)
+    assert step_report(captured).num_graphs == 1 and not step_report(captured).islands
+    assert len(captured.command_manager.get_term("goal").ghosts()) == 1
+    monkeypatch.setenv("LAB_CAPTURE", "0")
+    eager = build(turning(make_cfg()), "warp")
+    eager.reset(seed=0)
+    assert_same_results(results, rollout(eager, 40))
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_goals_are_counted_once_each_and_drawn_where_they_are_reached(make_cfg, build, frontend):
+    """What the metrics say at the end of an episode is what its rewards paid for; nothing is paid behind a reset."""
+    env = build(turning(make_cfg()), frontend)
+    env.reset(seed=1)
+    goals, episodes = torch.zeros(N), 0
+    name = "Metrics/goal/consecutive_success"
+    paid_for = 0.0
+    for _ in range(60):
+        before = env.command_manager.get_command("goal").clone()
+        *_, extras = env.step(torch.zeros(N, 2))
+        rewards = env.reward_manager
+        reached = rewards.step_reward[:, rewards.term_names.index("success")] > 0.0
+        goals += reached
+        ended = env.reset_buf.clone()
+        new = (env.command_manager.get_command("goal") != before).any(dim=1)
+        assert new[reached | ended].all()
+        if ended.any():
+            expected = float(goals[ended].mean())
+            assert float(extras["log"][name]) == pytest.approx(expected, abs=1e-5)
+            paid_for += float(goals[ended].sum())
+            goals[ended] = 0.0
+            episodes += int(ended.sum())
+    assert episodes >= N and paid_for > 0.0
+
+
+def test_both_front_ends_agree_on_what_handling_objects_is_worth(make_cfg, build):
+    """From equal states and goals, with no draw between them."""
+    cfg = turning(make_cfg(), tolerance=0.0)
+    cfg.events, cfg.terminations = {}, {}
+    envs = [build(cfg, frontend) for frontend in ("torch", "warp")]
+    for env in envs:
+        env.reset(seed=0)
+    envs[1].command_manager.get_term("goal").command.copy_(envs[0].command_manager.get_term("goal").command)
+    for one, other in zip(*(rollout(env, 15) for env in envs), strict=True):
+        torch.testing.assert_close(one["obs.policy"], other["obs.policy"], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(one["reward"], other["reward"], atol=1e-5, rtol=1e-5)
