@@ -249,6 +249,9 @@ class Robot:
         joints = [model.joint(name) for name in controller.joint_names]
         self.q, self.v = (np.array([address[0] for address in addresses]) for addresses in (
             [joint.qposadr for joint in joints], [joint.dofadr for joint in joints]))  # fmt: skip
+        found = {name: mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) for name in controller.body_names}
+        self.bodies: dict[str, int] = {name: body for name, body in found.items() if body >= 0}
+        """By name; the file may name fewer than the policy's file does."""
         self.root: int = model.body(controller.body_names[0]).id
         self.data.qpos[self.q], self.data.qvel[self.v] = controller.default_pos, controller.default_vel
 
@@ -265,7 +268,7 @@ class Robot:
             rotation=self.data.xmat[self.root].reshape(3, 3).copy(),
             com_velocity=velocity[3:] + np.cross(velocity[:3], self.model.body_ipos[self.root]),
             angular_velocity=velocity[:3],
-            heights={name: float(self.data.body(name).xpos[2]) for name in self.controller.body_names},
+            heights={name: float(self.data.xpos[body, 2]) for name, body in self.bodies.items()},
         )
 
     def step(self) -> np.ndarray:
@@ -282,9 +285,13 @@ def load_model(path: str | Path, controller: Controller) -> mujoco.MjModel:
     """Loads a model file for the policy's time step.
 
     A robot that is alone in the file, and not fixed to the world, gets flat ground. It then touches the ground, but not
-    itself.
+    itself. Actuators of the file are left out: what drives the joints is in the policy's file.
     """
     spec = mujoco.MjSpec.from_file(str(path))
+    for key in spec.keys:  # they would state controls of the actuators
+        spec.delete(key)
+    for actuator in spec.actuators:
+        spec.delete(actuator)
     spec.option.timestep = controller.lab["timing"]["physics_dt"]
     fixed = controller.lab["entities"][controller.action_cfg["entity"]]["fixed_base"]
     if not fixed and not spec.worldbody.geoms:

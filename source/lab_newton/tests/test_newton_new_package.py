@@ -39,6 +39,7 @@ FACTS = RobotFacts(
     size=0.5,
     lift=0.25,
     root_pos=(0.0, 0.0, 0.5),
+    moved_joints={"knee": -0.3},
 )
 
 
@@ -51,6 +52,7 @@ def test_a_robot_without_actuators_gets_servos_that_hold_its_weight() -> None:
         "MyDog-Stay": "my_dog.task:TASK"
     }
     robot = files["my_dog/robot.py"]
+    assert '"knee": -0.3' in robot
     assert "stiffness=25," in robot and "stiffness=1000," in robot and "pos=(0, 0, 0.75)" in robot
     assert "bad_orientation" in files["my_dog/task.py"] and "JointPositionActionCfg" in files["my_dog/task.py"]
 
@@ -65,6 +67,15 @@ def test_actuators_of_the_file_are_taken_over_and_motors_take_efforts(tmp_path: 
     task = package_files("leg", "motor.xml", motor)["leg/task.py"]
     assert 'JointEffortActionCfg(joint_names=["knee"], scale={"knee": 7})' in task
     assert motor.floats and motor.weight == pytest.approx(3 * 9.81) and motor.lift > 0.3
+
+
+def test_joints_whose_limits_exclude_zero_get_a_start_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "bent.xml").write_text(LEG.replace("ACTUATORS", "").replace('range="-90 30"', 'range="30 90"'))
+    facts = read_facts(str(tmp_path / "bent.xml"))
+    assert facts.moved_joints == {"knee": pytest.approx(0.523599)}
+    scope: dict = {}
+    exec(package_files("bent", "bent.xml", facts)["bent/robot.py"], scope)
+    assert scope["robot_cfg"]().init_state.joint_pos == facts.moved_joints
 
 
 def test_the_model_comes_along_with_its_meshes_and_includes(tmp_path: Path) -> None:

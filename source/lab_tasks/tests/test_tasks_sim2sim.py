@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,6 +40,24 @@ def test_the_demo_of_the_go2_walks_in_plain_mujoco(script, command):
             velocities.append([*sensed.com_velocity[:2], sensed.angular_velocity[2]])
     assert robot.data.body("base").xpos[2] > 0.2, "it fell"
     np.testing.assert_allclose(np.mean(velocities, axis=0), np.array(command), atol=0.2)
+
+
+def test_bodies_without_names_and_actuators_of_the_file_do_not_disturb(script, tmp_path):
+    """A robot of others: its shin has no name, and its servo would pull against the policy."""
+    (tmp_path / "leg.xml").write_text("""<mujoco><worldbody><body name="hip"><joint name="knee"/><geom size="0.1"/>
+        <body pos="0 0 -0.3"><geom size="0.05"/></body></body></worldbody>
+        <actuator><position joint="knee" kp="1000"/></actuator><keyframe><key ctrl="1"/></keyframe></mujoco>""")
+    controller = SimpleNamespace(
+        lab={"timing": {"physics_dt": 0.005}, "entities": {"robot": {"fixed_base": True}}},
+        action_cfg={"entity": "robot"},
+        joint_names=["knee"],
+        body_names=["hip", "body_2"],
+        default_pos=np.array([0.2]),
+        default_vel=np.array([0.0]),
+    )
+    model = script.load_model(tmp_path / "leg.xml", controller)
+    assert model.nu == 0 and model.opt.timestep == 0.005
+    assert script.Robot(model, controller).sense().heights.keys() == {"hip"}
 
 
 def test_the_command_line_plays_the_demo(script, capsys):

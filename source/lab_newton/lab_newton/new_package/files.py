@@ -42,10 +42,14 @@ def task_id(package: str) -> str:
 
 def _robot(facts: RobotFacts) -> dict[str, str]:
     x, y, z = facts.root_pos
-    raised = f"pos=({x:.4g}, {y:.4g}, {z + facts.lift:.4g})" if facts.lift else ""
+    starts = [f"pos=({x:.4g}, {y:.4g}, {z + facts.lift:.4g})"] if facts.lift else []
+    if facts.moved_joints:
+        joints = "".join(f'{_INDENT}    "{joint}": {pos:g},\n' for joint, pos in facts.moved_joints.items())
+        starts.append(f"joint_pos={{\n{joints}{_INDENT}}}")
+    init = ", ".join(starts)
     if facts.file_drives:
         lines = f'{_INDENT}"file": FileActuatorCfg(),'
-        return {"actuator_class": "FileActuatorCfg", "actuators": lines, "init": raised}
+        return {"actuator_class": "FileActuatorCfg", "actuators": lines, "init": init}
     groups = {"hinges": (facts.hinges, facts.stiffness), "slides": (facts.slides, facts.slide_stiffness)}
     lines = []
     for group, (joints, stiffness) in groups.items():
@@ -56,7 +60,7 @@ def _robot(facts: RobotFacts) -> dict[str, str]:
                 f"{_INDENT}    stiffness={stiffness:g},\n{_INDENT}    damping={stiffness / 20:g},\n"
                 f"{_INDENT}    effort_limit={stiffness:g},\n{_INDENT}),"
             )
-    return {"actuator_class": "IdealPDActuatorCfg", "actuators": "\n".join(lines), "init": raised}
+    return {"actuator_class": "IdealPDActuatorCfg", "actuators": "\n".join(lines), "init": init}
 
 
 def _task(facts: RobotFacts) -> dict[str, str]:

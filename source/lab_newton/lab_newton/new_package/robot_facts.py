@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lab_core.scene import FileActuatorCfg
+from lab_core.scene import ArticulationData, FileActuatorCfg
 from lab_newton.viewer.model_file import ModelFile
 
 _GRAVITY = 9.81
@@ -34,6 +34,8 @@ class RobotFacts:
     """How far the root is to be raised so that nothing is below the ground [m]."""
     root_pos: tuple[float, float, float]
     """Of the file's start [m]."""
+    moved_joints: dict[str, float]
+    """Joint -> where it starts [rad or m], of those whose limits exclude where the file has them."""
 
     @property
     def stiffness(self) -> float:
@@ -71,11 +73,24 @@ def read_facts(file: str) -> RobotFacts:
             weight=_GRAVITY * float(data.body_mass[0].sum()),
             size=float(max(high - low)),
             lift=max(0.0, -float(low[2])) if model.floats else 0.0,
+            moved_joints=_moved(data),
             root_pos=tuple(data.root_link_pose_w[0, :3].tolist()),
         )
     finally:
         plain.close()
         model.close()
+
+
+def _moved(data: ArticulationData) -> dict[str, float]:
+    """Returns the joints that start at a limit, because 0 lies beyond it."""
+    low, high = data.joint_pos_limits[0].unbind(-1)
+    return {
+        name: float(f"{position:.6g}")
+        for name, position, excluded in zip(
+            data.joint_names, data.default_joint_pos[0].tolist(), ((low > 0.0) | (high < 0.0)).tolist(), strict=True
+        )
+        if excluded
+    }
 
 
 def _rounded(value: float) -> float:
