@@ -33,7 +33,7 @@ def filter_neighbours(
 
     def whole_above(body: int) -> int | None:
         parent = above.get(whole(body))
-        while parent in carriers:
+        while parent is not None and parent in carriers:
             parent = above.get(parent)
         return None if parent is None else whole(parent)
 

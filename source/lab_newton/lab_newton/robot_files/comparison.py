@@ -15,6 +15,10 @@ from lab_newton.robot_files.matching import Matching
 TOLERANCE = 2e-5
 """Largest difference, relative to the largest number of a field, that is rounding: Newton computes in float32."""
 
+_INVWEIGHT = 0.01
+"""Largest relative difference of the inverse weights that is rounding: they set how soft contacts and equalities are,
+and only their order of magnitude is of importance."""
+
 _ROTATION = 5.0
 """Scale of the rotations of shapes: Newton finds that of a capsule from its two ends, in float32, to 1e-4 rad."""
 
@@ -80,6 +84,7 @@ def compare(imported: ImportedFile, matching: Matching, self_collision: bool) ->
         *_compare_bodies(ours, theirs, matching),
         *_compare_joints(ours, theirs, matching),
         *_fields("geom", GEOM, ours, theirs, matching.geoms, matching),
+        *(_fields("geom", ("geom_fluid",), ours, theirs, matching.geoms, matching) if matching.in_fluid else ()),
         *_compare_shapes(ours, theirs, matching),
         *_fields("equality", EQUALITY, ours, theirs, matching.equalities, matching),
         *_compare_equality_data(ours, theirs, matching),
@@ -129,12 +134,16 @@ def _text(values: np.ndarray) -> str:
 def _compare_bodies(ours, theirs: MjModel, matching: Matching) -> Iterator[Difference]:
     yield from _fields("body", ("body_mass", "body_gravcomp"), ours, theirs, matching.moving_bodies, matching)
     for mine, other in matching.moving_bodies:
-        if not theirs.body_mass[other] and not theirs.body_inertia[other].any():
-            continue  # where nothing is, its place makes no difference
         name = matching.describe("body", other)
         size = float(np.sqrt(theirs.body_inertia[other].max() / max(theirs.body_mass[other], 1e-12)))
         yield from _different(name, "body_ipos", ours.body_ipos[mine], theirs.body_ipos[other], size)
         yield from _different(name, "body_inertia", _inertia(ours, mine), _inertia(theirs, other))
+        if not matching.root_changed:
+            built, compiled = np.asarray(ours.body_invweight0[mine], dtype=float), theirs.body_invweight0[other]
+            # What is 0 but for rounding in MuJoCo, MuJoCo Warp sets to the other number.
+            same = np.isclose(built, compiled, rtol=_INVWEIGHT) | (compiled < 1e-9)
+            if not same.all():
+                yield Difference(name, "body_invweight0", _text(built), _text(compiled))
     for mine, other in matching.frames:
         if other == matching.root:
             continue

@@ -96,8 +96,8 @@ def _add_body(parent: ET.Element, file: CompiledFile, body: int, names: Names, r
     element = ET.SubElement(parent, "body", name=names.body(body), pos=numbers(position), quat=numbers(quat))
     if model.body_gravcomp[body]:
         element.set("gravcomp", numbers(model.body_gravcomp[body]))
-    if model.body_mass[body] or model.body_inertia[body].any():
-        _add_inertial(element, model, body)
+    # Even where nothing weighs: without it Newton weighs the shapes, and the place sets how soft welds are.
+    _add_inertial(element, model, body)
     if is_root and root.floats:
         ET.SubElement(element, "freejoint", name=root.free_joint_name)
     _add_joints(element, file, last, names)

@@ -47,6 +47,11 @@ class Matching:
         self._solver, self._imported = solver, imported
         self._model, self._names = imported.file.model, imported.names
         self.root = imported.root.body
+        self.root_changed = imported.root.floats is not None
+        """Whether the root moves otherwise than in the file, and everything weighs otherwise against forces."""
+        options = solver.mj_model.opt
+        self.in_fluid = bool(options.density or options.viscosity)
+        """Whether anything but empty space is around the robot."""
         self.missing: list[tuple[str, int]] = []
         body_of_newton = {int(place): body for body, place in enumerate(solver.mjc_body_to_newton.numpy()[0])}
         order = subtree(self._model, self.root)
@@ -68,6 +73,13 @@ class Matching:
         self.equalities = self._match_listed("equality", equality_order(self._model), imported.first_equality)
         self.tendons = self._match_listed("tendon", tendon_order(self._model), imported.first_tendon)
         self.pairs = self._match_pairs()
+
+    def bodies_on_slides(self) -> list[int]:
+        """Returns the built bodies that MuJoCo takes for such as slides alone move, along their own axes."""
+        simple = 2  # see body_simple in mjModel
+        if self.root_changed:
+            return []
+        return [mine for mine, other in self.moving_bodies if self._model.body_simple[other] == simple]
 
     def describe(self, kind: str, index: int) -> str:
         """Returns kind and name of an element of the file, for messages."""

@@ -30,6 +30,8 @@ class Names:
                   "tendon": model.ntendon, "equality": model.neq, "actuator": model.nu}  # fmt: skip
         self._given = {kind: [self._name(kind, i) for i in range(count)] for kind, count in counts.items()}
         self._labels = {kind: _unique_labels(names) for kind, names in self._given.items()}
+        geoms = set(self._labels["geom"])  # both are shapes of Newton's
+        self._labels["site"] = [f"{label}_site" if label in geoms else label for label in self._labels["site"]]
 
     def of(self, kind: str, index: int) -> str:
         return self._given[kind][index]

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from lab_core.errors import ConfigError
+from lab_newton.robot_files.collada import to_obj
 from lab_newton.robot_files.engine import MjSpec, mujoco
 
 _COMPILER = {
@@ -67,10 +68,22 @@ def _resolve_meshes(entity: str, robot: ET.Element, path: Path, package_folders:
             file = _find_mesh(entity, link.get("name", ""), mesh.get("filename", ""), path, package_folders)
             name = f"{len(assets)}_{file.stem}{file.suffix.lower()}"
             data = file.read_bytes()
+            if file.suffix.lower() == ".dae":
+                name, data = f"{name}.obj", _read_collada(entity, link.get("name", ""), file, data)
             known = next((other for other, bytes_ in assets.items() if bytes_ == data), None)
             mesh.set("filename", known or name)
             assets[known or name] = data
     return assets
+
+
+def _read_collada(entity: str, link: str, file: Path, data: bytes) -> bytes:
+    try:
+        return to_obj(data)
+    except (ET.ParseError, ValueError, KeyError, StopIteration) as error:
+        raise ConfigError(
+            f"Entity {entity!r}: cannot read the mesh {str(file)!r} of link {link!r}: {error}. "
+            "Convert it to .obj or .stl."
+        ) from error
 
 
 def _find_mesh(entity: str, link: str, written: str, path: Path, package_folders: tuple[str, ...]) -> Path:

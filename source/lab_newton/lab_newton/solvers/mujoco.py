@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import mujoco_warp
@@ -17,6 +17,7 @@ from lab_core.errors import ConfigError
 from lab_newton.arrays import present
 from lab_newton.config import MuJoCoSolverCfg, TerrainShape
 from lab_newton.robot_files import ImportedFile
+from lab_newton.robot_files.matching import Matching
 from lab_newton.robot_files.verification import verify
 from lab_newton.solver import ContactForces
 from lab_newton.solvers import mujoco_kernels as kernels
@@ -31,7 +32,7 @@ class MuJoCoSolver(WrappedSolver):
     What overflows is kept on the device, every bit and the largest needs, until it is read.
     """
 
-    inner: FusedSolverMuJoCo
+    inner: _Solver
 
     def __init__(
         self, cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, terrain: TerrainShape | None
@@ -85,6 +86,8 @@ class MuJoCoSolver(WrappedSolver):
         )
 
     def check_files(self, files: Mapping[str, ImportedFile], self_collision: Mapping[str, bool]) -> None:
+        matchings = [Matching(self.inner, one) for one in files.values() if one.file is not None]
+        self.inner.mark_sliding_bodies([body for matching in matchings for body in matching.bodies_on_slides()])
         verify(self.inner, files, self_collision)
         for name, one in files.items():
             if self._collisions is not None and one.file is not None and one.file.model.npair:
@@ -172,16 +175,43 @@ def _allow_margins(model: newton.Model) -> None:
 
 
 class _Solver(FusedSolverMuJoCo):
-    """Leaves out MuJoCo's rule that parents and children do not touch, as the model lists all pairs that do not.
+    """Newton's solver, where MuJoCo Warp and what Newton makes of it differ from MuJoCo.
 
-    Fixed roots are mocap bodies here. MuJoCo would apply the rule to them, and does not to bodies fixed to the world.
+    It leaves out MuJoCo's rule that parents and children do not touch, as the model lists all pairs that do not. Fixed
+    roots are mocap bodies here: MuJoCo would apply the rule to them, and does not to bodies fixed to the world.
     """
 
     _DISABLE_FLAGS = (*FusedSolverMuJoCo._DISABLE_FLAGS, "filterparent")
     _FLAG_DEFAULTS: ClassVar = FusedSolverMuJoCo._FLAG_DEFAULTS | {"filterparent": False}
 
+    _on_slides: wp.array | None = None
+    """(B,) whether MuJoCo takes a body for one that slides alone move, along its own axes."""
 
-def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_newton: bool) -> FusedSolverMuJoCo:
+    def mark_sliding_bodies(self, bodies: Iterable[int]) -> None:
+        """Gives ``bodies`` the inverse weights that MuJoCo has for bodies on slides alone, from now on."""
+        marks = np.zeros(self.mj_model.nbody, dtype=np.int32)
+        marks[list(bodies)] = 1
+        self._on_slides = wp.array(marks, dtype=wp.int32, device=self.device) if marks.any() else None
+        self._weigh_sliding_bodies()
+
+    def notify_model_changed(self, flags: newton.ModelFlags | int) -> None:
+        super().notify_model_changed(flags)
+        self._weigh_sliding_bodies()
+
+    def _weigh_sliding_bodies(self) -> None:
+        if self._on_slides is None:
+            return
+        weights = self.mjw_model.body_invweight0
+        wp.launch(
+            kernels.weigh_sliding_bodies,
+            dim=weights.shape,
+            inputs=[self._on_slides, self.mjw_model.body_mass],
+            outputs=[weights],
+            device=self.device,
+        )
+
+
+def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_newton: bool) -> _Solver:
     if not by_newton:
         _allow_margins(model)
     # Newton's own collisions come with an estimate of theirs.

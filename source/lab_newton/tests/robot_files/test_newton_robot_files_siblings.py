@@ -49,6 +49,12 @@ SIBLINGS = {
     "total_mass": world(ARM, before='<compiler settotalmass="7"/>'),
     "inertia_from_visuals": world('<body name="b"><joint name="j" axis="0 1 0"/><geom type="box" size="0.1 0.02 0.03" '
                                   'pos="0.1 0 0" contype="0" conaffinity="0" density="500"/></body>'),
+    "shapes_of_a_group_that_weighs_nothing": world(
+        '<body name="b"><joint name="j" axis="0 1 0"/><geom size="0.1" group="1"/><body name="k" pos="0.2 0 0"><geom '
+        'size="0.1" pos="0.1 0 0.1"/></body></body>',
+        before='<compiler inertiagrouprange="0 0"/>'),
+    "site_that_is_called_as_a_geom": world('<body name="b"><joint name="j" axis="0 1 0"/><geom name="h" type="sphere" '
+                                           'size="0.05" pos="0.1 0 0"/><site name="h"/></body>'),
     # joints
     "springs_and_references": world('<body name="b"><joint name="j" axis="0 1 0" ref="20" springref="50" '
                                     'stiffness="2" range="-90 90"/>' + BALL + "</body>"),
