@@ -36,6 +36,7 @@ from lab_newton.property_notices import PropertyNotices
 from lab_newton.robot_files import FileReport, ImportedFile, report_file
 from lab_newton.sensors import Sensor, SensorContext, make_sensor
 from lab_newton.shown_state import ShownState
+from lab_newton.start_pose import warn_of_sunken_roots
 from lab_newton.state import NewtonEntity, make_entity
 from lab_newton.state.traces import SubstepTraces
 from lab_newton.state.wrench import ExternalWrench
@@ -291,11 +292,8 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         )
         for entity in self._entities.values():
             entity.bind(self._model, self._env_origins, self._state)
-        self._actuators = {
-            name: EntityActuators(entity, self._model)
-            for name, entity in self._entities.items()
-            if entity.layout.joint_names
-        }
+        jointed = {name: entity for name, entity in self._entities.items() if entity.layout.joint_names}
+        self._actuators = {name: EntityActuators(entity, self._model) for name, entity in jointed.items()}
         everywhere = wp.ones(self.num_envs, dtype=wp.bool, device=self._device)
         for actuators in self._actuators.values():
             actuators.reset(everywhere, self._rng.state)
@@ -307,6 +305,7 @@ class NewtonBackend(StateRoot, PhysicsBackend):
         self._health.count.zero_()
         self.written.fill_(True)
         self._forward()
+        warn_of_sunken_roots(self._model, self._state, self._entities)
 
     def _check_files(self) -> None:
         files = {name: entity.imported for name, entity in self._entities.items() if entity.imported is not None}
