@@ -155,6 +155,15 @@ def task_package(task_id: str) -> str:
     return "(registered)" if task_id in _registered_tasks else _TASKS.package(task_id)
 
 
+def task_module(task_id: str) -> str:
+    """The module in which ``task_id`` is defined. Raises as :func:`get_task` does."""
+    if task_id not in _registered_tasks:
+        get_task(task_id)
+        return _TASKS.entry_point(task_id).module
+    factory = _registered_tasks[task_id].env_cfg
+    return factory.partition(":")[0] if isinstance(factory, str) else factory.__module__
+
+
 def register_task(spec: TaskSpec) -> None:
     """Add a task from a script or notebook; doing so again replaces it.
 

@@ -283,7 +283,7 @@ class _Session:
         the settings that were edited then."""
         entries = json.loads(self.run.versions.read_text()) if self.start else []
         edits = {"edited": self.edits} if self.edits else {}
-        entries.append({"from_iteration": self.start, **edits, **versions()})
+        entries.append({"from_iteration": self.start, **edits, **versions(self.cfg.task)})
         write_file(self.run.versions, json.dumps(entries, indent=2) + "\n")
 
 
