@@ -47,9 +47,7 @@ def time_steps(env: RLEnv, steps: int) -> float:
     """Returns the time of a step [ms] under random actions."""
     device = env.device
     generator = torch.Generator(device).manual_seed(0)
-    actions = 0.5 * torch.randn(
-        8, env.num_envs, env.action_manager.total_action_dim, device=device, generator=generator
-    )
+    actions = 0.5 * torch.randn(8, *(env.action_space.shape or ()), device=device, generator=generator)
     for step in range(8):
         env.step(actions[step])
     synchronize(device)

@@ -9,8 +9,8 @@ from newton.solvers import SolverMuJoCo
 
 from lab_newton.solvers.fused.newton_kernels import solve_kernel
 from lab_newton.solvers.fused.problem_kernels import problem, solution, work
-from lab_newton.solvers.fused.tree_arrays import forces, motion, tree
 from lab_newton.solvers.fused.tree_kernels import add_forces, compute_tree
+from lab_newton.solvers.fused.tree_state_kernels import forces, motion, tree
 
 _INTEGRATORS = {
     IntegratorType.EULER: mujoco_warp.euler,

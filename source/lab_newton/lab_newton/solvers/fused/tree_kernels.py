@@ -11,7 +11,7 @@ import warp as wp
 from mujoco_warp import JointType
 
 from lab_newton.solvers.fused import block_kernels as block
-from lab_newton.solvers.fused.tree_arrays import NO_VELOCITY, Forces, Motion, Tree
+from lab_newton.solvers.fused.tree_state_kernels import NO_VELOCITY, Forces, Motion, Tree
 
 wp.set_module_options({"enable_backward": False})
 
