@@ -84,7 +84,7 @@ def compare(imported: ImportedFile, matching: Matching, self_collision: bool) ->
         *_compare_bodies(ours, theirs, matching),
         *_compare_joints(ours, theirs, matching),
         *_fields("geom", GEOM, ours, theirs, matching.geoms, matching),
-        *(_fields("geom", ("geom_fluid",), ours, theirs, matching.geoms, matching) if matching.in_fluid else ()),
+        *(_compare_fluid(ours, theirs, matching) if matching.in_fluid else ()),
         *_compare_shapes(ours, theirs, matching),
         *_fields("equality", EQUALITY, ours, theirs, matching.equalities, matching),
         *_compare_equality_data(ours, theirs, matching),
@@ -198,6 +198,15 @@ def _compare_equality_data(ours, theirs: MjModel, matching: Matching) -> Iterato
         count = _DATA[mujoco.mjtEq(theirs.eq_type[other])]
         built, compiled = ours.eq_data[mine][:count], matching.equality_data_in_file(other)[:count]
         yield from _different(matching.describe("equality", other), "eq_data", built, compiled, 1.0)
+
+
+def _compare_fluid(ours, theirs: MjModel, matching: Matching) -> Iterator[Difference]:
+    """Compares how a fluid drags at shapes that have an opinion of their own about it, whether they touch or not."""
+    place = {other: mine for mine, other in matching.geoms}
+    for geom in np.nonzero(theirs.geom_fluid[:, 0])[0].tolist():
+        compiled = theirs.geom_fluid[geom]
+        built = ours.geom_fluid[place[geom]] if geom in place else np.zeros_like(compiled)
+        yield from _different(matching.describe("geom", geom), "geom_fluid", built, compiled)
 
 
 def _compare_wraps(ours, theirs: MjModel, matching: Matching) -> Iterator[Difference]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab_core.errors import ConfigError
+from lab_newton import MuJoCoSolverCfg
 
 BALL = '<geom type="sphere" size="0.05" mass="0.5" pos="0.1 0 0"/>'
 ARM = f'<body name="b"><joint name="j" axis="0 1 0"/>{BALL}</body>'
@@ -221,3 +222,10 @@ def test_default_positions_outside_limits_are_told_together(load):
     with pytest.warns(UserWarning, match=r"nearest one: 'a' from 0 to 0\.349066, 'b' from 0 to 0\.523599\. Set"):
         robot = load(text)
     assert robot.joint_pos == pytest.approx({"a": 0.349066, "b": 0.523599, "c": 0.0}, abs=1e-5)
+
+
+def test_shapes_with_a_drag_of_their_own_are_refused_in_a_fluid(load):
+    text = world(ARM.replace("<geom ", '<geom name="fin" fluidshape="ellipsoid" '))
+    load(text)
+    with pytest.raises(ConfigError, match=r"geom 'fin': geom_fluid is 0 0 .*, MuJoCo compiles 1 "):
+        load(text, solver=MuJoCoSolverCfg(density=1000.0, njmax=20, nconmax=5))
