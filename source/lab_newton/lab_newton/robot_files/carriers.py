@@ -8,10 +8,10 @@ from lab_newton.robot_files.engine import MjModel, mujoco
 from lab_newton.robot_files.expanded_relations import tendon_order
 from lab_newton.robot_files.root import Root, joints_of
 
-CARRIER_MASS = 1e-9
+CARRIER_MASS = 1e-7
 """Mass [kg] of a carrier, which MuJoCo demands of whatever moves."""
-CARRIER_INERTIA = 1e-12
-"""Inertia [kg m^2] of a carrier about each axis."""
+CARRIER_INERTIA = 2e-15
+"""Inertia [kg m^2] of a carrier about each axis: so little that a fluid takes it for a grain of 0.35 mm."""
 _MOST = 3
 
 

@@ -24,7 +24,7 @@ DELIBERATE: dict[str, str] = {
     "gap": "NewtonCfg.contact_gap makes contacts of shapes that are near, and that do not push.",
     "convex": "Contacts of convex shapes are MuJoCo Warp's, found in float32: where directions are almost as near, "
     "normals and points are others than in MuJoCo.",
-    "carrier": "Bodies whose joints are no one joint of Newton's get carriers of 1e-9 kg between them.",
+    "carrier": "Bodies whose joints are no one joint of Newton's get carriers of 1e-7 kg between them.",
     "visual": "Shapes that touch nothing are drawn and take no part in the physics; their masses count.",
 }
 """Kind of difference -> what happens, and why nobody need be told for every field."""
