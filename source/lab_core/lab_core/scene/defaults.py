@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -39,11 +39,12 @@ def actuated_joints(
     return groups
 
 
-def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:
+def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData, following: Sequence[int] = ()) -> None:
     """Writes default state, soft limits, gains and motor limits of ``cfg`` into ``data``.
 
     The backend has filled ``joint_pos_limits`` before. Joints without an actuator get gains 0 and effort limit 0.
-    A default position outside its limits becomes the nearest limit, with a warning that lists all such joints.
+    A default position outside its limits becomes the nearest limit, with a warning that lists all such joints; not
+    those of joints that are ``following`` others, which the backend puts to where these demand.
     For the root see :func:`lab_core.scene.root_state.fill_root_default`.
 
     Raises:
@@ -55,7 +56,7 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
     data.default_joint_pos.copy_(torch.tensor(values_by_name(init.joint_pos, data.joint_names, what=what)))
     data.default_joint_vel.copy_(torch.tensor(values_by_name(init.joint_vel, data.joint_names, what=what)))
     fill_root_default(name, init, data)
-    _fill_limits(name, cfg, data)
+    _fill_limits(name, cfg, data, following)
     for buffer, value in (
         (data.joint_stiffness, 0.0),
         (data.joint_damping, 0.0),
@@ -73,19 +74,22 @@ def fill_defaults(name: str, cfg: ArticulationCfg, data: ArticulationData) -> No
             buffer[:, ids] = torch.tensor(values_by_name(values, names, what=what), device=buffer.device)
 
 
-def _fill_limits(name: str, cfg: ArticulationCfg, data: ArticulationData) -> None:
+def _fill_limits(name: str, cfg: ArticulationCfg, data: ArticulationData, following: Sequence[int]) -> None:
     lower, upper = data.joint_pos_limits.unbind(-1)
-    _take_into_limits(name, data, lower, upper)
+    _take_into_limits(name, data, lower, upper, following)
     middle, half = (lower + upper) / 2, (upper - lower) / 2 * cfg.soft_joint_pos_limit_factor
     limited = torch.isfinite(middle) & torch.isfinite(half)
     data.soft_joint_pos_limits[..., 0] = torch.where(limited, middle - half, lower)
     data.soft_joint_pos_limits[..., 1] = torch.where(limited, middle + half, upper)
 
 
-def _take_into_limits(name: str, data: ArticulationData, lower: torch.Tensor, upper: torch.Tensor) -> None:
+def _take_into_limits(
+    name: str, data: ArticulationData, lower: torch.Tensor, upper: torch.Tensor, following: Sequence[int]
+) -> None:
     """Takes default positions to the nearest limit, and warns of those that move by more than rounding."""
     asked = data.default_joint_pos.clone()
     data.default_joint_pos.clamp_(lower, upper)
+    data.default_joint_pos[:, list(following)] = asked[:, list(following)]
     moved = ((asked - data.default_joint_pos).abs() > _ROUNDING)[0].nonzero().flatten().tolist()
     if not moved:
         return

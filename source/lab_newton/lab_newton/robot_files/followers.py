@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,9 @@ from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationData
 from lab_newton.robot_files.engine import mujoco
 from lab_newton.robot_files.imported import ImportedFile
+
+_ROUNDING = 1e-4
+"""How far a position may be outside its limits, which files round [rad or m]."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,14 @@ class Followers:
                 )
         return cls(leaders, coefficients)
 
-    def fill_defaults(self, data: ArticulationData) -> None:
-        """Puts the default positions and velocities of followers to where those of their leaders demand."""
+    @property
+    def places(self) -> list[int]:
+        """The joints that follow another one."""
+        return np.nonzero(self.leaders >= 0)[0].tolist()
+
+    def fill_defaults(self, entity: str, data: ArticulationData) -> None:
+        """Puts the default positions and velocities of followers to where those of their leaders demand, and warns of
+        those that are outside of their limits there."""
         for place, leader in enumerate(self.leaders.tolist()):
             if leader < 0:
                 continue
@@ -57,6 +67,19 @@ class Followers:
             weights = powers.new_tensor(coefficients)
             data.default_joint_pos[:, place] = powers @ weights
             data.default_joint_vel[:, place] = slopes @ weights * data.default_joint_vel[:, leader]
+            self._check_limits(entity, data, place, leader)
+
+    def _check_limits(self, entity: str, data: ArticulationData, place: int, leader: int) -> None:
+        position, (low, high) = float(data.default_joint_pos[0, place]), data.joint_pos_limits[0, place].tolist()
+        if low - _ROUNDING <= position <= high + _ROUNDING:
+            return
+        follower, first = data.joint_names[place], data.joint_names[leader]
+        warnings.warn(
+            f"Entity {entity!r}: joint {follower!r} follows {first!r}, whose default position "
+            f"{float(data.default_joint_pos[0, leader]):g} puts it to {position:g}, outside of its limits {low:g} to "
+            f"{high:g}. Set init_state.joint_pos[{first!r}].",
+            stacklevel=4,
+        )
 
 
 def followers_in(imported: ImportedFile | None) -> list[tuple[str, str, np.ndarray]]:

@@ -31,8 +31,8 @@ class NewtonArticulation(NewtonBodies[ArticulationCfg, ArticulationData]):
         return self.imported.layout
 
     def _fill_defaults(self) -> None:
-        fill_defaults(self.name, self.cfg, self.data)
-        self._followers.fill_defaults(self.data)
+        fill_defaults(self.name, self.cfg, self.data, self._followers.places)
+        self._followers.fill_defaults(self.name, self.data)
 
     def write_targets(self, control: newton.Control, non_finite: wp.array) -> None:
         if self.layout.joint_names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import mujoco
@@ -149,3 +150,22 @@ def test_a_drive_on_a_follower_is_refused(load):
     drive = IdealPDActuatorCfg(joint_names=(".*",), stiffness=1.0)
     with pytest.raises(ConfigError, match="joint 'r' follows 'l'. Leave it out"):
         load("gripper_mimic.urdf", actuators={"all": drive})
+
+
+def pair_of_fingers(polynomial: str) -> str:
+    def finger(name: str, low: float) -> str:
+        joint = f'<joint name="{name}" axis="0 1 0" range="{low} 1"/>'
+        return f'<body name="{name}" pos="0 0 1">{joint}<geom size="0.05" mass="1" contype="0"/></body>'
+
+    palm = f'<body><geom size="0.1"/>{finger("l", -1.0)}{finger("r", 0.2)}</body>'
+    equality = f'<equality><joint joint1="r" joint2="l" polycoef="{polynomial}"/></equality>'
+    return f'<mujoco><compiler angle="radian"/><worldbody>{palm}</worldbody>{equality}</mujoco>'
+
+
+def test_a_follower_is_told_of_where_its_leader_puts_it_beyond_its_limits_and_not_before(load):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(pair_of_fingers("0.5 1 0 0 0")).joint_pos == pytest.approx({"l": 0.0, "r": 0.5})
+    told = r"joint 'r' follows 'l', whose default position 0 puts it to 0, outside of its limits 0\.2 to 1\."
+    with pytest.warns(UserWarning, match=told):
+        load(pair_of_fingers("0 1 0 0 0"))
