@@ -25,9 +25,6 @@ from lab_newton.solvers.fused import FusedSolverMuJoCo, fits, unsupported
 from lab_newton.solvers.named import WrappedSolver
 from lab_newton.solvers.sizes import estimate_sizes
 
-_DENSE = 60
-"""Most degrees of freedom with which MuJoCo Warp takes dense matrices."""
-
 
 class MuJoCoSolver(WrappedSolver):
     """MuJoCo Warp, with its own collisions or Newton's.
@@ -220,7 +217,7 @@ def _make(cfg: MuJoCoSolverCfg, model: newton.Model, deterministic: bool, by_new
     # Newton's own collisions come with an estimate of theirs.
     sizes = None if by_newton else estimate_sizes(model, cfg.cone)
     num_dofs = model.joint_dof_count // max(model.world_count, 1)
-    dense = cfg.jacobian == "auto" and _may_fuse(cfg, model.device) and fits(num_dofs) and num_dofs <= _DENSE
+    dense = cfg.jacobian == "auto" and _may_fuse(cfg, model.device) and fits(num_dofs)
     solver = _Solver(
         model,
         solver=cfg.solver,

@@ -17,7 +17,8 @@ _INTEGRATORS = {
     IntegratorType.IMPLICIT: mujoco_warp.implicit,
     IntegratorType.IMPLICITFAST: mujoco_warp.implicit,
 }
-_MOST_DOFS = 64
+_MOST_DOFS = 60
+"""MuJoCo Warp takes no dense matrices beyond."""
 
 
 def fits(num_dofs: int) -> bool:
