@@ -44,7 +44,8 @@ def compare(task: str, cone: str, impratio: float, options: Options) -> dict[str
     solver.cone, solver.impratio, solver.fused = cone, impratio, True
     env = make_env(cfg, options.device, "torch")
     env.reset()
-    inner: Any = env.physics.solver.inner
+    physics: Any = env.physics
+    inner = physics.solver.inner
     m, d = inner.mjw_model, inner.mjw_data
     generator = torch.Generator(options.device).manual_seed(0)
     count: Counter[str] = Counter()
