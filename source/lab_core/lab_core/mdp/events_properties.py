@@ -167,7 +167,7 @@ class _JointPropertyEvent(_PropertyEvent):
 
     def __init__(self, cfg: EventTermCfg, env: Env) -> None:
         super().__init__(cfg, env)
-        self._joint_index = cfg.params["asset_cfg"].joint_index
+        _ = cfg.params["asset_cfg"].joint_index  # raises where there are none
 
 
 class randomize_actuator_gains(_JointPropertyEvent):
@@ -186,7 +186,7 @@ class randomize_actuator_gains(_JointPropertyEvent):
         super().__init__(cfg, env)
         asset_cfg = cfg.params["asset_cfg"]
         entity = env.scene[asset_cfg.name]
-        selected = {entity.joint_names[joint] for joint in self._joint_index.tolist()}
+        selected = {entity.joint_names[joint] for joint in asset_cfg.joint_index.tolist()}
         drawn = [gain for gain in ("stiffness", "damping") if cfg.params[f"{gain}_distribution_params"] is not None]
         for group, actuator in entity.cfg.actuators.items():
             driven = {entity.joint_names[joint] for joint in entity.find_joints(actuator.joint_names)} & selected

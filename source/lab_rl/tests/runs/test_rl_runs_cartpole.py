@@ -15,4 +15,5 @@ def test_first_command_of_a_new_user_balances_the_pole(tmp_path):
     run = latest_run(tmp_path / "Lab-Cartpole")
     assert run is not None and (run.videos / "final.mp4").stat().st_size > 10_000
     last = read_progress(run.progress)[-1]
-    assert last["reward"] >= 4.5 and last["episode_length"] >= 290
+    # Of 17 seeds the lowest ended at 4.31 and 265, the others at 4.57 to 4.96; a pole that falls at once, near 0.
+    assert last["reward"] >= 4.0 and last["episode_length"] >= 250

@@ -61,6 +61,7 @@ class ConstraintProblem:
         """Returns what a gradient may be because it sums, in single precision, terms that cancel."""
         x = self.jacobian @ acceleration - self.reference
         terms = np.abs(self.jacobian.T) @ (self.stiffness * (np.abs(self.reference) + np.abs(x)))
+        terms += np.abs(self.inertia) @ np.abs(acceleration) + np.abs(self.smooth)
         return 1e-6 * float(np.linalg.norm(terms)) + 1e-5 * float(np.trace(self.inertia))
 
 
