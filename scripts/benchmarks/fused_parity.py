@@ -19,7 +19,7 @@ import tyro
 from lab_core.envs import make_env
 from lab_core.registry import get_task
 from lab_core.versions import versions
-from lab_newton.solvers.fused.reference import constraint_problems
+from lab_newton.solvers import constraint_problems
 
 
 @dataclass

@@ -14,9 +14,7 @@ import newton
 
 from lab_core.scene import ArticulationCfg
 from lab_newton import MuJoCoSolverCfg
-from lab_newton.robot_files.compiled import compile_file
-from lab_newton.robot_files.importer import add_articulation
-from lab_newton.robot_files.paths import asset_path
+from lab_newton.robot_files import add_articulation, asset_path, compile_file
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Robots from files: what MuJoCo compiles is what is simulated."""
 
 from lab_newton.robot_files.comparison import Difference
+from lab_newton.robot_files.compiled import compile_file
 from lab_newton.robot_files.deliberate import DELIBERATE, FileReport, report_file
 from lab_newton.robot_files.file_actuators import joint_of
 from lab_newton.robot_files.followers import followers_in
@@ -18,6 +19,7 @@ __all__ = [
     "ImportedFile",
     "add_articulation",
     "asset_path",
+    "compile_file",
     "followers_in",
     "joint_of",
     "report_file",

@@ -18,9 +18,9 @@ from lab_core.errors import ConfigError
 from lab_core.scene import ArticulationCfg, InitialStateCfg, SceneCfg
 from lab_newton import MuJoCoSolverCfg, NewtonCfg
 from lab_newton.backend import NewtonBackend
+from lab_newton.solvers import constraint_problems
 from lab_newton.solvers.fused import unsupported
 from lab_newton.solvers.fused.newton_kernels import solve_kernel
-from lab_newton.solvers.fused.reference import constraint_problems
 
 NUM_WORLDS = 24
 ROBOT = """

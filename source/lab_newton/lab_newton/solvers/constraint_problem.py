@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from mujoco_warp import Data, Model
+
+if TYPE_CHECKING:
+    from mujoco_warp import Data, Model
 
 
 @dataclass
